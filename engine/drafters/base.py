@@ -1,0 +1,93 @@
+"""The one protocol between the round loop and anything that proposes tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.proposal import Proposal
+from engine.randomness import DraftStream
+from engine.request import DraftMode
+from engine.sampling import Sampler
+
+TargetNeeds = Literal["nothing", "final hidden state", "layer outputs"]
+
+
+class DraftPolicy(Protocol):
+    """The controller's side that a drafter sees: may another token be drafted?"""
+
+    def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
+        """Ask BEFORE drawing the token at `depth` (from 1); deciding after the draw is biased.
+
+        confidence: the drafter's probability, in 0..1, that its next token is right.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRound:
+    """What a drafter is given each round.
+
+    context: every token so far, the last one not yet in any KV cache. max_depth: hard limit in
+    tokens (room in the context, strict width, the request's draft_max). sampler: the request's
+    truncation, to be applied to q. mode: how a model drafter picks at temperature > 0.
+    """
+
+    context: Sequence[int]
+    max_depth: int
+    sampler: Sampler
+    mode: DraftMode
+    stream: DraftStream
+    policy: DraftPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What came of the round. emitted: new tokens of the context, in order.
+
+    features: [rows, hidden] float32 of the verified rows on the accepted path, when the drafter
+    declared that it needs them.
+    """
+
+    proposal: Proposal
+    accepted_path: tuple[int, ...]
+    emitted: tuple[int, ...]
+    features: NDArray[np.float32] | None = None
+
+
+class Drafter(Protocol):
+    """name: as shown in traces. memory_bytes: weights and KV. needs: of the target's pass.
+
+    samples: whether its proposals can carry a real q. max_leaves: 1 for chains.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def memory_bytes(self) -> int: ...
+
+    @property
+    def needs(self) -> TargetNeeds: ...
+
+    @property
+    def max_leaves(self) -> int: ...
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """A reply starts; prompt is the whole context. Reuse what still fits, drop the rest."""
+        ...
+
+    def propose(self, round_: DraftRound) -> Proposal: ...
+
+    def observe(self, observation: Observation) -> None:
+        """The round's outcome; cut caches back to the accepted path."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,138 @@
+"""Typed messages between the interface process and the engine process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.events import RunEvent
+from engine.request import GenerateRequest, LoadRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """A model as it is loaded. bytes: weights on disk; kv_bytes: its KV cache."""
+
+    id: str
+    path: str
+    architecture: str
+    description: str
+    bytes: int
+    kv_bytes: int
+    context_length: int
+    vocabulary_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterSummary:
+    """A loaded drafter: its name in traces, what it costs in memory, and what it is."""
+
+    name: str
+    description: str
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSummary:
+    """What is in memory after a load. strict_width: widest bit-identical pass, None if fast."""
+
+    request: LoadRequest
+    target: ModelSummary
+    drafters: tuple[DrafterSummary, ...]
+    has_chat_template: bool
+    strict_width: int | None
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of llama.cpp's log. number grows by one a line; level as in logging."""
+
+    number: int
+    level: int
+    text: str
+
+
+# To the engine process
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    id: int
+    request: LoadRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    id: int
+    request: GenerateRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unload:
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    pass
+
+
+Command = Load | Generate | Cancel | Unload | Shutdown
+
+
+# From the engine process
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The library is loaded and probed. symbols: extension symbol name to availability."""
+
+    pid: int
+    library_version: str
+    symbols: dict[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    """fraction in 0..1 of the step that `label` names ("reading qwen-coder-1.5b", ...)."""
+
+    id: int
+    label: str
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The command ended well. loaded: the new state after Load and Unload."""
+
+    id: int
+    loaded: LoadedSummary | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunUpdate:
+    id: int
+    event: RunEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The command failed. kind: a class name of engine.errors; loaded: what is in memory now."""
+
+    id: int
+    kind: str
+    message: str
+    loaded: LoadedSummary | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogLines:
+    lines: tuple[LogLine, ...]
+
+
+Reply = Ready | LoadProgress | Done | RunUpdate | Failed | LogLines

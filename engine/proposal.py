@@ -1,0 +1,98 @@
+"""The new tokens of one round: always a tree, parents first (a chain is a tree)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.distribution import Distribution
+
+ROOT = -1
+"""Parent index of the first-level nodes: the last token of the context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """All four tuples have one entry per node; parents[i] < i, ROOT for the first level.
+
+    distributions: the distribution q the token was really drawn from, None where the token was
+    chosen deterministically (a point mass). Siblings that carry q were drawn from that one q,
+    without replacement, in node order.
+    """
+
+    tokens: tuple[int, ...] = ()
+    parents: tuple[int, ...] = ()
+    drafters: tuple[str, ...] = ()
+    distributions: tuple[Distribution | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        sizes = {len(self.tokens), len(self.parents), len(self.drafters), len(self.distributions)}
+        if len(sizes) != 1:
+            raise ValueError("a proposal needs one parent, drafter and distribution per token")
+        if any(not ROOT <= parent < index for index, parent in enumerate(self.parents)):
+            raise ValueError("parents must come before their children")
+
+    @staticmethod
+    def chain(
+        tokens: Sequence[int],
+        drafter: str,
+        distributions: Sequence[Distribution | None] | None = None,
+    ) -> Proposal:
+        count = len(tokens)
+        return Proposal(
+            tuple(tokens),
+            tuple(range(-1, count - 1)),
+            (drafter,) * count,
+            tuple(distributions) if distributions is not None else (None,) * count,
+        )
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def is_chain(self) -> bool:
+        return all(parent == index - 1 for index, parent in enumerate(self.parents))
+
+    @property
+    def is_sampled(self) -> bool:
+        return any(q is not None for q in self.distributions)
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """Depth of every node, 1 for the first level."""
+        depths: list[int] = []
+        for parent in self.parents:
+            depths.append(1 if parent == ROOT else depths[parent] + 1)
+        return tuple(depths)
+
+    def children(self, node: int) -> tuple[int, ...]:
+        return tuple(index for index, parent in enumerate(self.parents) if parent == node)
+
+    def path(self, node: int) -> tuple[int, ...]:
+        """Node indices from the first level down to `node`, inclusive; empty for ROOT."""
+        reversed_path = []
+        while node != ROOT:
+            reversed_path.append(node)
+            node = self.parents[node]
+        return tuple(reversed(reversed_path))
+
+    def leaves(self) -> tuple[int, ...]:
+        inner = set(self.parents)
+        return tuple(index for index in range(len(self.tokens)) if index not in inner)
+
+    def pruned(self, max_depth: int) -> Proposal:
+        """The same tree without the nodes deeper than max_depth."""
+        depths = self.depths
+        kept = [index for index, depth in enumerate(depths) if depth <= max_depth]
+        if len(kept) == len(self.tokens):
+            return self
+        new_index = {old: new for new, old in enumerate(kept)} | {ROOT: ROOT}
+        return Proposal(
+            tuple(self.tokens[index] for index in kept),
+            tuple(new_index[self.parents[index]] for index in kept),
+            tuple(self.drafters[index] for index in kept),
+            tuple(self.distributions[index] for index in kept),
+        )
+
+
+EMPTY_PROPOSAL = Proposal()

@@ -1,0 +1,113 @@
+"""What a caller asks for: plain, frozen, picklable values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.errors import BadOptionError
+
+Role = Literal["system", "user", "assistant"]
+Speculate = Literal["off", "always", "auto"]
+Numerics = Literal["fast", "strict"]
+Coupling = Literal["best", "seed"]
+DraftMode = Literal["sampled", "argmax"]
+Overflow = Literal["refuse", "trim"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How the next token is chosen from the target's logits.
+
+    Order of the steps: penalties, top-k, top-p, min-p, temperature. 0 switches top_k and min_p
+    off, 1 switches top_p and repeat_penalty off, temperature 0 is greedy.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repeat_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    penalty_last_n: int = 64
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        _require(0.0 <= self.temperature <= 100.0, "temperature", "between 0 and 100")
+        _require(self.top_k >= 0, "top-k", "0 (off) or more")
+        _require(0.0 < self.top_p <= 1.0, "top-p", "above 0 and at most 1")
+        _require(0.0 <= self.min_p < 1.0, "min-p", "at least 0 and below 1")
+        _require(0.0 < self.repeat_penalty <= 10.0, "repeat-penalty", "above 0 and at most 10")
+        _require(-10.0 <= self.frequency_penalty <= 10.0, "frequency-penalty", "between -10 and 10")
+        _require(-10.0 <= self.presence_penalty <= 10.0, "presence-penalty", "between -10 and 10")
+        _require(self.penalty_last_n >= 0, "penalty-last-n", "0 or more")
+        _require(self.seed is None or 0 <= self.seed < 2**63, "seed", "between 0 and 2^63 - 1")
+
+
+@dataclass(frozen=True, slots=True)
+class DraftParams:
+    """How far and how to draft. draft_max is the deepest proposal of a round, in tokens."""
+
+    speculate: Speculate = "auto"
+    draft_max: int = 8
+    mode: DraftMode = "sampled"
+    coupling: Coupling = "best"
+
+    def __post_init__(self) -> None:
+        _require(self.speculate in ("off", "always", "auto"), "speculate", "off, always or auto")
+        _require(1 <= self.draft_max <= 64, "draft-max", "between 1 and 64")
+        _require(self.mode in ("sampled", "argmax"), "draft-mode", "sampled or argmax")
+        _require(self.coupling in ("best", "seed"), "coupling", "best or seed")
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateRequest:
+    """One reply. Either messages (rendered with the chat template) or a raw prompt, never both."""
+
+    messages: tuple[Message, ...] = ()
+    raw_prompt: str | None = None
+    max_tokens: int = 1024
+    sampling: SamplingParams = SamplingParams()
+    drafting: DraftParams = DraftParams()
+    overflow: Overflow = "refuse"
+
+    def __post_init__(self) -> None:
+        _require(self.max_tokens >= 1, "max-tokens", "1 or more")
+        if bool(self.messages) == (self.raw_prompt is not None):
+            raise BadOptionError("give either messages or a raw prompt")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """What should be in memory afterwards.
+
+    target: catalogue id, GGUF path or hub:owner/repo/file.gguf.
+    drafter: a drafter expression such as "first(ngram,model:qwen-coder-0.5b)", or None.
+    context_length: tokens (0: the model's own, at most 8192). threads: 0 means physical cores.
+    gpu_layers: -1 means all layers when the build has a GPU.
+    """
+
+    target: str
+    drafter: str | None = None
+    context_length: int = 0
+    threads: int = 0
+    gpu_layers: int = -1
+    numerics: Numerics = "fast"
+
+    def __post_init__(self) -> None:
+        _require(self.context_length >= 0, "ctx", "0 (automatic) or more")
+        _require(self.threads >= 0, "threads", "0 (automatic) or more")
+        _require(self.gpu_layers >= -1, "gpu-layers", "-1 (all) or more")
+        _require(self.numerics in ("fast", "strict"), "numerics", "fast or strict")
+
+
+def _require(condition: bool, name: str, expected: str) -> None:
+    if not condition:
+        raise BadOptionError(f"{name} must be {expected}")
