@@ -1,0 +1,258 @@
+"""An owned llama.cpp context: one sequence of tokens in a KV cache, and passes over new ones.
+
+The context knows which tokens its cache holds. A pass appends; truncate and keep_path cut back,
+and every native answer is checked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+import numpy as np
+from llama_cpp import llama_cpp as native
+from numpy.typing import NDArray
+
+from engine.errors import NativeError
+from engine.llama.abort import AbortFlag
+from engine.llama.batch import Batch
+from engine.llama.model import Model
+from engine.llama.tree import tree_sequences
+from engine.proposal import ROOT, Proposal
+
+PREFILL_CHUNK = 512
+_FLASH_ATTENTION_AUTO = -1
+
+
+class PassAborted(Exception):  # noqa: N818 - not an error: the stop flag was set
+    """A pass was stopped by the abort flag; the cache is back at its state before the pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextOptions:
+    """context_length, max_rows in tokens. max_rows: widest pass with logits. max_leaves: of a tree.
+
+    embeddings: also return the final hidden state of every row.
+    """
+
+    context_length: int
+    max_rows: int
+    threads: int
+    max_leaves: int = 1
+    max_rollback: int = 16
+    embeddings: bool = False
+
+
+class Context:
+    """logits of a pass are views into native memory, valid until the next pass."""
+
+    def __init__(self, model: Model, options: ContextOptions, abort: AbortFlag) -> None:
+        self.model = model
+        self.options = options
+        self.tokens: list[int] = []
+        self._abort = abort
+        self._handle: int | None = None
+        self._handle = native.llama_init_from_model(model.handle, self._params())
+        if not self._handle:
+            raise NativeError(
+                f"no memory for a context of {options.context_length:,} tokens; "
+                "choose a smaller context"
+            )
+        self._memory = native.llama_get_memory(self._handle)
+        self._batch = Batch(max(PREFILL_CHUNK, options.max_rows), options.max_leaves + 1)
+        self.length_limit = int(native.llama_n_ctx(self._handle))
+        self.can_truncate = self._probe_truncation()
+
+    def _params(self) -> object:
+        options = self.options
+        params = native.llama_context_default_params()
+        params.n_ctx = options.context_length
+        params.n_batch = max(PREFILL_CHUNK, options.max_rows)
+        params.n_ubatch = PREFILL_CHUNK
+        params.n_seq_max = options.max_leaves + 1 if options.max_leaves > 1 else 1
+        params.n_outputs_max = options.max_rows
+        params.n_outputs_max_per_seq = options.max_rows
+        params.n_threads = params.n_threads_batch = options.threads
+        params.flash_attn_type = _FLASH_ATTENTION_AUTO
+        params.kv_unified = True
+        params.swa_full = options.max_leaves > 1  # trees copy sequences: no cell reuse in a window
+        params.embeddings = options.embeddings
+        params.no_perf = True
+        params.abort_callback = self._abort.callback
+        params.abort_callback_data = self._abort.data
+        if self.model.has_recurrent_state:
+            params.n_rs_seq = options.max_rollback
+        return params
+
+    @property
+    def handle(self) -> int:
+        if self._handle is None:
+            raise ValueError("the context is closed")
+        return self._handle
+
+    def _probe_truncation(self) -> bool:
+        """Recurrent states cannot always be rolled back: try it on two tokens."""
+        if not self.model.has_recurrent_state:
+            return True
+        token = max(self.model.vocab.bos, 0)
+        self._run(self._batch.fill([token, token], 0, output=True))
+        possible = bool(native.llama_memory_seq_rm(self._memory, 0, 1, -1))
+        native.llama_memory_clear(self._memory, True)
+        return possible
+
+    # Cutting back
+
+    def reuse(self, tokens: Sequence[int]) -> int:
+        """Keeps the longest common prefix with `tokens` and drops the rest; returns its length."""
+        common = 0
+        for held, wanted in zip(self.tokens, tokens, strict=False):
+            if held != wanted:
+                break
+            common += 1
+        if common < len(self.tokens) and not self._may_cut_to(common):
+            common = 0
+        if common == 0:
+            self.clear()
+        else:
+            self.truncate(common)
+        return common
+
+    def _may_cut_to(self, length: int) -> bool:
+        """Sliding windows forget: the cells that the next token needs must still be there."""
+        if not self.can_truncate:
+            return False
+        window = self.model.sliding_window
+        if window == 0:
+            return True
+        oldest = int(native.llama_memory_seq_pos_min(self._memory, 0))
+        return oldest <= max(0, length - window)
+
+    def truncate(self, length: int) -> None:
+        """Drops every cached token from `length` on; NativeError when the cache refuses."""
+        if length >= len(self.tokens):
+            return
+        if not native.llama_memory_seq_rm(self._memory, 0, length, -1):
+            raise NativeError(f"the KV cache could not be cut back to {length} tokens")
+        del self.tokens[length:]
+
+    def clear(self) -> None:
+        native.llama_memory_clear(self._memory, True)
+        self.tokens.clear()
+
+    # Passes
+
+    def feed(self, tokens: Sequence[int]) -> None:
+        """Appends tokens without logits, at most PREFILL_CHUNK at once."""
+        if len(tokens) > PREFILL_CHUNK:
+            raise ValueError("feed takes one chunk at a time")
+        self._append(tokens, output=False)
+
+    def extend(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """Appends tokens and returns their logits [len(tokens), vocabulary]."""
+        self._append(tokens, output=True)
+        return self._logits(len(tokens))
+
+    def _append(self, tokens: Sequence[int], *, output: bool) -> None:
+        self._run(self._batch.fill(tokens, len(self.tokens), output=output))
+        self.tokens.extend(tokens)
+
+    def verify(self, last_token: int, proposal: Proposal) -> NDArray[np.float32]:
+        """One pass over the last token and the proposal: logits [1 + nodes, vocabulary].
+
+        Row 0 follows last_token, row 1 + i follows node i. Call keep_path afterwards.
+        """
+        if proposal.is_chain:
+            return self.extend((last_token, *proposal.tokens))
+        start = len(self.tokens)
+        leaves = proposal.leaves()
+        if len(leaves) > self.options.max_leaves:
+            raise ValueError(f"{len(leaves)} leaves, the context was made for fewer")
+        for sequence in range(1, len(leaves) + 1):
+            native.llama_memory_seq_cp(self._memory, 0, sequence, -1, -1)
+        positions = [start, *(start + depth for depth in proposal.depths)]
+        sequences = tree_sequences(proposal)
+        tokens = (last_token, *proposal.tokens)
+        self._run(self._batch.fill_tree(tokens, positions, sequences))
+        return self._logits(len(tokens))
+
+    def keep_path(self, last_token: int, proposal: Proposal, path: Sequence[int]) -> None:
+        """After verify: the cache holds what it held, last_token and the path, nothing else."""
+        if proposal.is_chain:
+            self.truncate(len(self.tokens) - len(proposal) + len(path))
+            return
+        length = len(self.tokens) + 1 + len(path)
+        kept = self._sequence_through(proposal, path[-1] if path else ROOT)
+        memory = self._memory
+        if not native.llama_memory_seq_rm(memory, kept, length, -1):
+            raise NativeError(f"the KV cache could not be cut back to {length} tokens")
+        native.llama_memory_seq_keep(memory, kept)
+        native.llama_memory_seq_cp(memory, kept, 0, -1, -1)
+        native.llama_memory_seq_keep(memory, 0)
+        self.tokens.append(last_token)
+        self.tokens.extend(proposal.tokens[node] for node in path)
+
+    @staticmethod
+    def _sequence_through(proposal: Proposal, node: int) -> int:
+        for sequence, leaf in enumerate(proposal.leaves(), start=1):
+            if node == ROOT or node in proposal.path(leaf):
+                return sequence
+        raise ValueError(f"node {node} is not in the proposal")
+
+    def _run(self, batch: object) -> None:
+        code = native.llama_decode(self.handle, batch)
+        if code == 0:
+            return
+        self._restore()
+        if code == 2:
+            raise PassAborted
+        raise NativeError(_DECODE_ERRORS.get(code, f"llama.cpp failed with code {code}"))
+
+    def _restore(self) -> None:
+        """An aborted pass may leave ubatches behind: cut back to the tokens we know of."""
+        native.llama_memory_seq_keep(self._memory, 0)
+        if not native.llama_memory_seq_rm(self._memory, 0, len(self.tokens), -1):
+            self.clear()
+
+    def _logits(self, rows: int) -> NDArray[np.float32]:
+        pointer = native.llama_get_logits(self.handle)
+        return _rows(pointer, rows, self.model.vocab.size)
+
+    def hidden_states(self, rows: int) -> NDArray[np.float32]:
+        """Final hidden state (after the output norm) of the last pass's rows [rows, hidden]."""
+        pointer = native.llama_get_embeddings(self.handle)
+        return _rows(pointer, rows, self.model.hidden_size)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._batch.close()
+            native.llama_free(self._handle)
+            self._handle = None
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+_DECODE_ERRORS = {
+    1: "no room in the KV cache; choose a larger context or start a new chat",
+    -1: "llama.cpp refused the batch as invalid",
+    -2: "llama.cpp ran out of memory during a pass; choose a smaller context or model",
+    -3: "the compute backend failed during a pass; see the log panel",
+}
+
+
+def _rows(pointer: object, rows: int, width: int) -> NDArray[np.float32]:
+    address = ctypes.cast(pointer, ctypes.c_void_p).value  # type: ignore[arg-type]
+    if not address:
+        raise NativeError("llama.cpp returned no output for the pass")
+    buffer = (ctypes.c_float * (rows * width)).from_address(address)
+    return np.frombuffer(buffer, np.float32).reshape(rows, width)
