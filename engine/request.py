@@ -15,6 +15,11 @@ DraftMode = Literal["sampled", "argmax"]
 Overflow = Literal["refuse", "trim"]
 
 
+def _require(condition: bool, name: str, expected: str) -> None:
+    if not condition:
+        raise BadOptionError(f"{name} must be {expected}")
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     role: Role
@@ -106,8 +111,3 @@ class LoadRequest:
         _require(self.threads >= 0, "threads", "0 (automatic) or more")
         _require(self.gpu_layers >= -1, "gpu-layers", "-1 (all) or more")
         _require(self.numerics in ("fast", "strict"), "numerics", "fast or strict")
-
-
-def _require(condition: bool, name: str, expected: str) -> None:
-    if not condition:
-        raise BadOptionError(f"{name} must be {expected}")

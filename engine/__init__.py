@@ -1,0 +1,1 @@
+"""The engine: runs GGUF models with speculative decoding, and can be used without the page."""

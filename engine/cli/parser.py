@@ -1,0 +1,44 @@
+"""The argument parser of all commands: global options everywhere, mistakes as one line."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import NoReturn
+
+from engine.errors import BadOptionError
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Accepts --data-dir and --verbose at every level; raises instead of exiting on a mistake.
+
+    argparse creates subcommands with the class of their parent, so every subcommand, nested ones
+    included, has the global options without naming them.
+    """
+
+    def __init__(
+        self,
+        prog: str | None = None,
+        description: str | None = None,
+        parents: tuple[argparse.ArgumentParser, ...] = (),
+    ) -> None:
+        super().__init__(
+            prog=prog, description=description, parents=list(parents), allow_abbrev=False
+        )
+        # SUPPRESS: a subcommand that was not given the option must not undo its parent's value.
+        self.add_argument(
+            "--data-dir",
+            type=Path,
+            default=argparse.SUPPRESS,
+            metavar="DIR",
+            help="where models, chats and measurements are kept",
+        )
+        self.add_argument(
+            "--verbose",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="show llama.cpp's log and progress notes on stderr",
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise BadOptionError(f"{message} (see `{self.prog} --help`)")

@@ -1,0 +1,1 @@
+"""Drafters: one file each, one protocol (base.py)."""
