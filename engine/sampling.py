@@ -158,7 +158,8 @@ def _largest(
     kept = values > smallest
     tied = np.flatnonzero(values == smallest)
     kept[tied[: count - int(np.count_nonzero(kept))]] = True
-    return candidates[kept]
+    chosen: NDArray[np.int64] = candidates[kept]
+    return chosen
 
 
 def _nucleus(weights: NDArray[np.floating], needed: float) -> NDArray[np.int64]:
