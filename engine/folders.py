@@ -1,0 +1,65 @@
+"""The data folder: where models, derived models, downloads, logs and the user's files live."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.data_folder import data_folder
+
+
+@dataclass(frozen=True, slots=True)
+class DataFolder:
+    """All paths below one root; nothing is created before `ensure`."""
+
+    root: Path
+
+    @property
+    def models(self) -> Path:
+        """Fetched models, and the record of those that live in the Hub's cache."""
+        return self.root / "models"
+
+    @property
+    def derived(self) -> Path:
+        """Models the engine made from others: skipped layers, other quantisations."""
+        return self.root / "derived"
+
+    @property
+    def downloads(self) -> Path:
+        """Work area of running downloads; its content is never a model."""
+        return self.root / "downloads"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def conversations_file(self) -> Path:
+        return self.root / "conversations.sqlite3"
+
+    @property
+    def preferences_file(self) -> Path:
+        return self.root / "preferences.json"
+
+    @property
+    def user_catalogue_file(self) -> Path:
+        """The user's own models.toml: adds to and overrides the catalogue."""
+        return self.root / "models.toml"
+
+    @property
+    def hub_record_file(self) -> Path:
+        """Which files of the Hub's cache were fetched by Forerun."""
+        return self.models / "hub.json"
+
+    def ensure(self) -> DataFolder:
+        """Create the folders (idempotent). Raises OSError if the place is not writable."""
+        for folder in (self.models, self.derived, self.downloads, self.logs):
+            folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+
+def default_data_folder() -> DataFolder:
+    """FORERUN_DATA_DIR, else the platform's folder for application data."""
+    chosen = os.environ.get("FORERUN_DATA_DIR")
+    return DataFolder(data_folder(Path(chosen) if chosen else None))

@@ -1,0 +1,1 @@
+"""Models on disk: the catalogue, GGUF inspection, pair checks, memory and fetching."""

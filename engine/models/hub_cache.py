@@ -1,0 +1,84 @@
+"""The Hub's cache on disk, shared with other tools: find and remove single files in it.
+
+Layout (documented by huggingface_hub): models--owner--repo/{blobs,refs,snapshots/COMMIT/FILE}, the
+snapshot being a link into blobs where the system has links. Reading it here keeps the library's
+import, about half a second, out of every command.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from huggingface_hub import constants
+
+from engine.errors import ConfigError
+from engine.folders import DataFolder
+from engine.models.entry import HubSource
+from engine.models.files import write_atomically
+
+
+def hub_cache() -> Path:
+    """HF_HUB_CACHE, or the place that the environment and the platform give it."""
+    return Path(constants.HF_HUB_CACHE)
+
+
+def cached_file(source: HubSource, cache: Path | None = None) -> Path | None:
+    """The complete file of this source, None if it is not in the cache."""
+    repository = _repository(source.repo, cache or hub_cache())
+    commit = source.revision
+    reference = repository / "refs" / source.revision
+    if reference.is_file():
+        commit = reference.read_text("utf-8").strip()
+    path = repository / "snapshots" / commit / source.file
+    return path if path.is_file() else None
+
+
+def remove_cached(source: HubSource, cache: Path | None = None) -> int:
+    """Delete the file from every snapshot, and its blob; returns the bytes freed."""
+    repository = _repository(source.repo, cache or hub_cache())
+    found = [path for path in repository.glob(f"snapshots/*/{source.file}") if path.is_file()]
+    freed = 0
+    for blob in {path.resolve() for path in found}:
+        freed += blob.stat().st_size
+    targets = {path.resolve() for path in found}
+    for path in found:
+        path.unlink()
+    for blob in targets:
+        blob.unlink(missing_ok=True)
+    return freed
+
+
+def recorded(data_folder: DataFolder) -> tuple[HubSource, ...]:
+    """Files fetched by owner/repo choice, in order. Raises ConfigError if the record is damaged."""
+    path = data_folder.hub_record_file
+    if not path.exists():
+        return ()
+    try:
+        rows = json.loads(path.read_text("utf-8"))
+        return tuple(HubSource(row["repo"], row["file"], row["revision"]) for row in rows)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} is damaged; delete it, the models stay in the cache") from error
+
+
+def record(data_folder: DataFolder, source: HubSource) -> None:
+    """Remember that this file is one of the user's models."""
+    known = recorded(data_folder)
+    if source not in known:
+        _write(data_folder, (*known, source))
+
+
+def forget(data_folder: DataFolder, source: HubSource) -> None:
+    known = recorded(data_folder)
+    if source in known:
+        _write(data_folder, (other for other in known if other != source))
+
+
+def _write(data_folder: DataFolder, sources: Iterable[HubSource]) -> None:
+    rows = [{"repo": one.repo, "file": one.file, "revision": one.revision} for one in sources]
+    write_atomically(data_folder.hub_record_file, json.dumps(rows, indent=2) + "\n")
+
+
+def _repository(repo: str, cache: Path) -> Path:
+    return cache / f"models--{repo.replace('/', '--')}"

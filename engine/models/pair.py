@@ -1,0 +1,163 @@
+"""May this drafter draft for this target? Decided by the bytes of the tokens, never by sizes alone.
+
+Exactness does not depend on this check (the target verifies ids), acceptance does: a drafter whose
+ids mean other texts is only noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from engine.errors import IncompatiblePairError
+from engine.models.gguf import GgufInfo, file_key, inspect
+from engine.models.gguf_types import TOKEN_CONTROL, TOKEN_UNUSED
+from engine.models.vocabulary import GgufVocabulary, read_vocabulary
+
+_SPECIAL = (TOKEN_CONTROL, TOKEN_UNUSED)
+_PADDING_SHARE = 0.05  # vocabularies padded for the hardware differ by far less than this
+
+
+@dataclass(frozen=True, slots=True)
+class PairReport:
+    """The verdict on a pair.
+
+    reason: one phrase for a greyed entry, "" if ok. shared: ids 0..shared-1 exist on both sides.
+    draft_limit: ids from here on are never drafted, and a context that contains one cannot be
+    given to the drafter. different: normal tokens with other bytes. different_special: control
+    and unused ids that differ, which is allowed. notes: what else the user may want to know.
+    """
+
+    ok: bool
+    reason: str
+    target_size: int
+    drafter_size: int
+    shared: int
+    draft_limit: int
+    different: int
+    different_special: int
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def check_pair(target: GgufVocabulary, drafter: GgufVocabulary) -> PairReport:
+    """Compare two vocabularies id by id up to the shorter one."""
+    shared = min(len(target), len(drafter))
+    different, special = _differences(target, drafter, shared)
+    sizes = (len(target), len(drafter))
+    reason = _reason(sizes, shared, different)
+    return PairReport(
+        ok=not reason,
+        reason=reason,
+        target_size=sizes[0],
+        drafter_size=sizes[1],
+        shared=shared,
+        draft_limit=shared,
+        different=different,
+        different_special=special,
+        notes=_notes(target, drafter, special) if not reason else (),
+    )
+
+
+def check_models(target: GgufInfo, drafter: GgufInfo) -> str:
+    """Why these two files cannot be target and plain drafter, "" if their kinds allow it."""
+    if target.needs is not None:
+        return _unfit(target.needs, "a target")
+    if drafter.needs is not None:
+        return _unfit(drafter.needs, "a plain drafter")
+    return ""
+
+
+def check_files(target: Path, drafter: Path) -> PairReport:
+    """Kind and vocabulary of two GGUF files; remembered until either file changes.
+
+    Raises ModelFileError if one of them cannot be read.
+    """
+    return _check_files(file_key(target), file_key(drafter))
+
+
+def require_pair(target: Path, drafter: Path) -> PairReport:
+    """check_files for callers that cannot go on without. Raises IncompatiblePairError."""
+    report = check_files(target, drafter)
+    if not report.ok:
+        raise IncompatiblePairError(
+            f"{drafter.name} cannot draft for {target.name}: {report.reason}; choose a drafter of "
+            f"the target's family"
+        )
+    return report
+
+
+@lru_cache(maxsize=1024)
+def _check_files(target: tuple[Path, int, int], drafter: tuple[Path, int, int]) -> PairReport:
+    target_info, drafter_info = inspect(target[0]), inspect(drafter[0])
+    reason = check_models(target_info, drafter_info)
+    if reason:
+        sizes = (target_info.vocabulary_size, drafter_info.vocabulary_size)
+        return PairReport(False, reason, *sizes, 0, 0, 0, 0)
+    return check_pair(read_vocabulary(target[0]), read_vocabulary(drafter[0]))
+
+
+def _unfit(needs: str, role: str) -> str:
+    is_thing = needs.startswith(("a ", "an ")) or needs == "statistics"
+    return f"{needs}, not {role}" if is_thing else f"needs {needs}"
+
+
+def _differences(target: GgufVocabulary, drafter: GgufVocabulary, shared: int) -> tuple[int, int]:
+    """(normal, control or unused) tokens that differ."""
+    if target.tokens[:shared] == drafter.tokens[:shared]:
+        return 0, 0
+    places = [
+        index
+        for index, (ours, theirs) in enumerate(zip(target.tokens, drafter.tokens, strict=False))
+        if ours != theirs
+    ]
+    special = sum(
+        1 for index in places if target.types[index] in _SPECIAL or drafter.types[index] in _SPECIAL
+    )
+    return len(places) - special, special
+
+
+def _reason(sizes: tuple[int, int], shared: int, different: int) -> str:
+    if not shared:
+        return "one of the two has no vocabulary"
+    if not different:
+        return ""
+    if max(sizes) - shared > _PADDING_SHARE * max(sizes):
+        return f"vocabulary {sizes[1]:,} against {sizes[0]:,}"
+    return f"tokenizer differs at {different:,} {'token' if different == 1 else 'tokens'}"
+
+
+def _notes(target: GgufVocabulary, drafter: GgufVocabulary, special: int) -> tuple[str, ...]:
+    notes = []
+    if len(target) != len(drafter):
+        limit = min(len(target), len(drafter))
+        notes.append(
+            f"padded vocabulary: {len(drafter):,} against {len(target):,}; "
+            f"ids from {limit:,} on are never drafted"
+        )
+    if special:
+        notes.append(f"{special:,} control or unused tokens differ")
+    for label, ours, theirs in (
+        ("begin-of-text", target.bos, drafter.bos),
+        ("end-of-text", target.eos, drafter.eos),
+        ("end-of-turn", target.eot, drafter.eot),
+    ):
+        if ours != theirs:
+            notes.append(
+                f"{label} token is {_named(drafter, theirs)} against {_named(target, ours)}"
+            )
+    if target.add_bos != drafter.add_bos:
+        notes.append("only one of the two adds a begin-of-text token; the target's rule is used")
+    if (target.model, target.pre) != (drafter.model, drafter.pre):
+        notes.append(f"tokenizer {drafter.model}/{drafter.pre} against {target.model}/{target.pre}")
+    return tuple(notes)
+
+
+def _named(vocabulary: GgufVocabulary, token: int | None) -> str:
+    if token is None:
+        return "none"
+    return f"{token} {vocabulary.tokens[token].decode('utf-8', 'replace')}"

@@ -1,0 +1,78 @@
+"""A GGUF file's vocabulary: the bytes of every token, their types, and the special ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from engine.errors import ModelFileError
+from engine.models.gguf import file_key
+from engine.models.gguf_header import Header, read_header
+from engine.models.gguf_types import TOKEN_NORMAL
+
+_TOKENS = "tokenizer.ggml.tokens"
+_TYPES = "tokenizer.ggml.token_type"
+
+
+@dataclass(frozen=True, slots=True)
+class GgufVocabulary:
+    """tokens: text of each id as stored (byte-level or sentencepiece spelling), undecoded.
+
+    types: one TOKEN_* number of gguf_types per id. bos, eos, eot: None if the file has none.
+    """
+
+    tokens: tuple[bytes, ...]
+    types: tuple[int, ...]
+    bos: int | None
+    eos: int | None
+    eot: int | None
+    add_bos: bool | None
+    model: str
+    pre: str
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+def read_vocabulary(path: Path) -> GgufVocabulary:
+    """Read the vocabulary; the last few stay in memory until their file changes.
+
+    Raises ModelFileError, also when the file has no vocabulary.
+    """
+    return _read_vocabulary(*file_key(path))
+
+
+@lru_cache(maxsize=8)
+def _read_vocabulary(path: Path, size: int, modified: int) -> GgufVocabulary:
+    header = read_header(path, keep=(_TOKENS, _TYPES))
+    tokens = header.metadata.get(_TOKENS)
+    if not isinstance(tokens, tuple) or not all(isinstance(token, bytes) for token in tokens):
+        raise ModelFileError(f"{path.name} has no vocabulary")
+    texts = tuple(token for token in tokens if isinstance(token, bytes))
+    add_bos = header.metadata.get("tokenizer.ggml.add_bos_token")
+    return GgufVocabulary(
+        tokens=texts,
+        types=_types(header, len(texts), path.name),
+        bos=_special(header, "bos", len(texts)),
+        eos=_special(header, "eos", len(texts)),
+        eot=_special(header, "eot", len(texts)),
+        add_bos=bool(add_bos) if add_bos is not None else None,
+        model=str(header.metadata.get("tokenizer.ggml.model", "")),
+        pre=str(header.metadata.get("tokenizer.ggml.pre", "")),
+    )
+
+
+def _types(header: Header, count: int, file_name: str) -> tuple[int, ...]:
+    stored = header.metadata.get(_TYPES)
+    if stored is None:
+        return (TOKEN_NORMAL,) * count
+    if not isinstance(stored, tuple) or len(stored) != count:
+        raise ModelFileError(f"{file_name} is damaged: token types and tokens differ in number")
+    return tuple(kind if isinstance(kind, int) else TOKEN_NORMAL for kind in stored)
+
+
+def _special(header: Header, name: str, count: int) -> int | None:
+    """The id, None when absent or outside the vocabulary (some files store -1)."""
+    token = header.metadata.get(f"tokenizer.ggml.{name}_token_id")
+    return token if isinstance(token, int) and 0 <= token < count else None
