@@ -1,0 +1,148 @@
+"""All models the user can choose from: catalogue, the user's list, fetched files, own folders."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelFileError, UnknownModelError
+from engine.folders import DataFolder
+from engine.models.catalogue import Catalogue
+from engine.models.entry import HubSource, ModelEntry, parse_hub_reference
+from engine.models.gguf import GgufInfo, inspect
+from engine.models.hub_cache import cached_file, forget, recorded, remove_cached
+from engine.models.locate import fetched_path, locate, own_path
+
+MAX_DEPTH = 4
+MAX_FILES = 2000
+_LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """One choice. id: a reference for commands and loads.
+
+    origin: "catalogue", "user", "hub" (fetched by owner/repo choice), "folder" or "derived".
+    path: None if not downloaded. info: None if not downloaded or unreadable. problem: why it
+    cannot be used although it is there, else "".
+    """
+
+    id: str
+    name: str
+    origin: str
+    path: Path | None
+    entry: ModelEntry | None = None
+    info: GgufInfo | None = None
+    problem: str = ""
+
+    @property
+    def bytes(self) -> int:
+        if self.info is not None:
+            return self.info.bytes
+        return self.entry.bytes if self.entry is not None else 0
+
+    @property
+    def quant(self) -> str:
+        if self.info is not None:
+            return self.info.quant
+        return self.entry.quant if self.entry is not None else ""
+
+    def to_json(self) -> dict[str, Any]:
+        shown = None if self.path is None else str(self.path)
+        return asdict(self) | {"path": shown, "bytes": self.bytes, "quant": self.quant}
+
+
+def known_models(catalogue: Catalogue, data_folder: DataFolder) -> tuple[KnownModel, ...]:
+    """Everything, in a stable order; a file that two sources name is listed once."""
+    models: list[KnownModel] = []
+    seen: set[Path] = set()
+    for model in _candidates(catalogue, data_folder):
+        real = model.path.resolve() if model.path is not None else None
+        if real is not None and real in seen:
+            continue
+        if real is not None:
+            seen.add(real)
+        models.append(model)
+    return tuple(models)
+
+
+def remove(reference: str, catalogue: Catalogue, data_folder: DataFolder) -> int:
+    """Delete a fetched or derived model's file; returns the bytes freed.
+
+    Raises UnknownModelError; files in the user's own folders are never deleted.
+    """
+    located = locate(reference, catalogue, data_folder)
+    entry = catalogue.get(reference)
+    source = parse_hub_reference(reference) or (entry.hub if entry is not None else None)
+    own = (data_folder.models, data_folder.derived)
+    freed = 0
+    if any(located.path.is_relative_to(folder) for folder in own):
+        freed += located.path.stat().st_size
+        located.path.unlink()
+    elif source is None:
+        raise UnknownModelError(f"{reference} is in your own folder; delete the file yourself")
+    if source is not None:
+        freed += remove_cached(source)
+        forget(data_folder, source)
+    return freed
+
+
+def _candidates(catalogue: Catalogue, data_folder: DataFolder) -> Iterator[KnownModel]:
+    for entry in catalogue.entries:
+        path = fetched_path(entry, data_folder)
+        yield _known(KnownModel(entry.id, entry.name, entry.origin, path, entry))
+    for source in recorded(data_folder):
+        path = cached_file(source)
+        if path is not None:
+            yield _known(KnownModel(_reference(source), Path(source.file).stem, "hub", path))
+    own = {own_path(id_, data_folder) for id_ in catalogue.ids}
+    folders = [(data_folder.derived, "derived"), (data_folder.models, "folder")]
+    folders += [(folder, "folder") for folder in catalogue.folders]
+    for folder, origin in folders:
+        for path in gguf_files(folder):
+            if path not in own:
+                yield _known(KnownModel(str(path), path.stem, origin, path))
+
+
+def gguf_files(folder: Path) -> Iterator[Path]:
+    """GGUF files below the folder, first parts of split models only, to a sane depth and number."""
+    found = 0
+    for root, names, files in os.walk(folder):
+        if len(Path(root).relative_to(folder).parts) >= MAX_DEPTH:
+            names.clear()
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        for name in sorted(files):
+            if name.lower().endswith(".gguf") and not _LATER_PART.search(name):
+                found += 1
+                if found > MAX_FILES:
+                    return
+                yield Path(root) / name
+
+
+def _known(model: KnownModel) -> KnownModel:
+    """Fill in what the file itself says; an unreadable file stays listed, with the reason."""
+    if model.path is None:
+        return model
+    try:
+        info = inspect(model.path)
+    except ModelFileError as error:
+        return KnownModel(
+            model.id, model.name, model.origin, model.path, model.entry, None, str(error)
+        )
+    name = model.name if model.entry is not None else _readable_name(model, info)
+    return KnownModel(model.id, name, model.origin, model.path, model.entry, info)
+
+
+def _readable_name(model: KnownModel, info: GgufInfo) -> str:
+    """The file's own name tells two quantisations of one model apart; metadata does not."""
+    return f"{info.name} {info.quant}" if info.name != model.name else model.name
+
+
+def _reference(source: HubSource) -> str:
+    if source.revision == "main":
+        return source.reference
+    return source.reference.replace(source.repo, f"{source.repo}@{source.revision}", 1)
