@@ -97,15 +97,18 @@ class Environment:
         run_logged(command, "Creating the environment", self.log, dict(os.environ))
 
     def _install(self, wanted: State, fall_back: State | None) -> None:
-        """fall_back: the state to return to if pip fails, which then has changed nothing."""
+        """fall_back: the state to return to if pip fails, which then has changed nothing.
+
+        Without one, the next start begins anew, and not with CMAKE_ARGS that have failed.
+        """
         write_state(self.state_file, replace(wanted, complete=False))
         try:
             self._install_engine(wanted.cmake_args, built_here=fall_back is not None)
             extras = f"[{','.join(wanted.extras)}]" if wanted.extras else ""
             self._pip("Installing Forerun", ["--editable", f"{self.root}{extras}"])
         except SetupError:
-            if fall_back is not None:
-                write_state(self.state_file, fall_back)
+            begin_anew = replace(wanted, cmake_args="", complete=False)
+            write_state(self.state_file, fall_back or begin_anew)
             raise
         write_state(self.state_file, wanted)
 

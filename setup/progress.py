@@ -14,7 +14,9 @@ from typing import IO
 
 from setup.errors import SetupError
 
-_LAST_LINES = 15
+_LAST_LINES = 8
+_ERROR_LINES = 6
+_ERROR = re.compile(r"CMake Error|\b(fatal )?error:|No space left|ERROR: ")
 _SECONDS_BETWEEN_LINES = 20.0  # where the output is no terminal: often enough to look alive
 
 _PATTERNS = (
@@ -84,19 +86,25 @@ def run_logged(command: Sequence[str], title: str, log: Path, env: dict[str, str
             errors="replace",
             env=env,
         )
-        last = _follow(process, line, file)
+        shown = _follow(process, line, file)
     line.end("done" if process.returncode == 0 else "failed")
     if process.returncode != 0:
-        tail = "\n".join(f"    {text}" for text in last)
-        raise SetupError(f"{title} failed. The last lines:\n{tail}\nThe whole log: {log}")
+        tail = "\n".join(f"    {text}" for text in telling_lines(shown))
+        raise SetupError(f"{title} failed:\n{tail}\nThe whole log: {log}")
+
+
+def telling_lines(lines: Sequence[str]) -> list[str]:
+    """The first errors, which are the cause, and the last lines, which are the result."""
+    head, tail = lines[:-_LAST_LINES], lines[-_LAST_LINES:]
+    return [*[line for line in head if _ERROR.search(line)][:_ERROR_LINES], *tail]
 
 
 def _follow(process: subprocess.Popen[str], line: ProgressLine, file: IO[str]) -> list[str]:
-    """Copy the output to the file until it ends; returns its last lines."""
+    """Copy the output to the file until it ends; returns its lines that are not empty."""
     lines: queue.Queue[str | None] = queue.Queue()
     reader = threading.Thread(target=_read, args=(process, lines), daemon=True)
     reader.start()
-    last: list[str] = []
+    seen: list[str] = []
     detail = ""
     try:
         while True:
@@ -108,14 +116,15 @@ def _follow(process: subprocess.Popen[str], line: ProgressLine, file: IO[str]) -
             if text is None:
                 break
             file.write(text)
-            last = [*last, text.rstrip()][-_LAST_LINES:]
+            if text.strip():
+                seen.append(text.rstrip())
             detail = describe(text) or detail
         process.wait()
     except KeyboardInterrupt:
         process.terminate()
         process.wait()
         raise
-    return last
+    return seen
 
 
 def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
