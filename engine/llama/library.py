@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 from llama_cpp import llama_cpp as native
@@ -89,8 +90,6 @@ def _find(names: tuple[str, ...]) -> Any | None:
 
 
 def _bindings_version() -> str:
-    from importlib.metadata import version
-
     return version("llama-cpp-python")
 
 
