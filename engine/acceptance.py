@@ -137,7 +137,7 @@ def _verify_block(
         weight, p = weights[length], targets[length]
         q, drafted = proposal.distributions[length], proposal.tokens[length]
         mass, total = _excess(p, q, drafted, weight)
-        room = total + 1.0 - weight
+        room = total + (1.0 - weight)
         if stream.accept(total / room if room > 0.0 else 1.0):
             left = _normalised(p, mass, total) or p
             token = stream.draw(left, position + length)

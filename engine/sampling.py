@@ -147,9 +147,9 @@ def _scores(
     logits: NDArray[np.float32], ids: NDArray[np.int64] | None, best: float
 ) -> NDArray[np.floating]:
     """Logits of the support less the best one; float64 unless that would cost milliseconds."""
-    if ids is not None and len(ids) <= _FLOAT64_SUPPORT:
-        return logits[ids].astype(np.float64) - best
     chosen = logits if ids is None else logits[ids]
+    if len(chosen) <= _FLOAT64_SUPPORT:
+        return chosen.astype(np.float64) - best
     scores: NDArray[np.float32] = chosen - np.float32(best)
     return scores
 
