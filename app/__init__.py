@@ -1,0 +1,1 @@
+"""The interface process: web page, conversations, preferences, downloads. Never llama_cpp."""

@@ -1,0 +1,118 @@
+"""What the model dropdowns offer. Nothing is hidden: what cannot be chosen says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Obstacle = Callable[[str, str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A known model. bytes: size on disk or of the download. drafters: suggested ids."""
+
+    id: str
+    name: str
+    bytes: int
+    downloaded: bool
+    detail: str = ""
+    downloadable: bool = True
+    drafters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One row of a dropdown. reason: why it cannot be chosen, None if it can.
+
+    action: what would help (`download:<id>`).
+    """
+
+    value: str
+    label: str
+    detail: str
+    group: str
+    reason: str | None = None
+    action: str | None = None
+    suggested: bool = False
+
+
+Side = Literal["target", "drafter"]
+
+
+def target_options(models: Sequence[ModelChoice]) -> list[Option]:
+    return [_model_option(model, model.id, _group(model), _not_here(model)) for model in models]
+
+
+def drafter_options(
+    models: Sequence[ModelChoice], target: str | None, obstacle: Obstacle
+) -> list[Option]:
+    """obstacle(target, drafter) is the reason why a model cannot draft for the target."""
+    suggested = next((model.drafters for model in models if model.id == target), ())
+    options = [
+        Option(
+            "ngram",
+            "n-gram lookup",
+            "Repeats what followed the same words earlier in this chat. Needs no memory.",
+            "Without a second model",
+        ),
+        Option(
+            "early-exit",
+            "Early exit",
+            "The target itself with some layers skipped. Made on first use, kept on disk.",
+            "Without a second model",
+        ),
+    ]
+    for model in models:
+        reason = _drafter_reason(model, target, obstacle)
+        group = "Models that can draft" if reason is None else "Not for this target"
+        if reason and not model.downloaded and model.id in suggested:
+            group = "Suggested, not downloaded"
+        option = _model_option(model, f"model:{model.id}", group, reason, model.id in suggested)
+        options.append(option)
+    order = [
+        "Without a second model",
+        "Models that can draft",
+        "Suggested, not downloaded",
+        "Not for this target",
+    ]
+    return sorted(options, key=lambda option: (order.index(option.group), not option.suggested))
+
+
+def _drafter_reason(model: ModelChoice, target: str | None, obstacle: Obstacle) -> str | None:
+    if target is None:
+        return "choose a target first"
+    if model.id == target:
+        return "this is the target"
+    return obstacle(target, model.id) or _not_here(model)
+
+
+def _not_here(model: ModelChoice) -> str | None:
+    return None if model.downloaded else "not downloaded"
+
+
+def _group(model: ModelChoice) -> str:
+    return "On this computer" if model.downloaded else "To download"
+
+
+def _model_option(
+    model: ModelChoice, value: str, group: str, reason: str | None, suggested: bool = False
+) -> Option:
+    can_fetch = not model.downloaded and model.downloadable
+    return Option(
+        value=value,
+        label=model.name,
+        detail=f"{size_text(model.bytes)}{' · ' + model.detail if model.detail else ''}",
+        group=group,
+        reason=reason,
+        action=f"download:{model.id}" if can_fetch else None,
+        suggested=suggested,
+    )
+
+
+def size_text(number: int) -> str:
+    """Decimal units, as download pages print them."""
+    if number >= 1e9:
+        return f"{number / 1e9:.2f} GB"
+    return f"{number / 1e6:.0f} MB"

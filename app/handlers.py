@@ -1,0 +1,196 @@
+"""What the page may ask. Every request is one JSON object and every answer another.
+
+{"session", "action", "arguments"} -> {"result"} or {"error": {"kind", "message"}}
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from app.chat import Chat
+from app.choices import drafter_options, target_options
+from app.loading import Loading
+from app.preferences import PreferencesFile
+from app.session import Session, Sessions
+from app.settings import FIELDS
+from app.shelf import Shelf
+from engine.errors import BadOptionError, EngineError
+from engine.messages import LogLine
+
+Arguments = dict[str, Any]
+Action = Callable[[Session, Arguments], Any]
+log = logging.getLogger(__name__)
+
+
+class LogSource(Protocol):
+    def log_lines(self, after: int = 0) -> tuple[LogLine, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything behind the page."""
+
+    chat: Chat
+    loading: Loading
+    preferences: PreferencesFile
+    sessions: Sessions
+    shelf: Shelf
+    log: LogSource
+
+
+class Handlers:
+    """One short method for each action; the table below is the whole interface."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._actions: dict[str, Action] = {
+            "open": self._open,
+            "send": self._send,
+            "stop": self._stop,
+            "regenerate": self._regenerate,
+            "edit": self._edit,
+            "search": self._search,
+            "rename": self._rename,
+            "delete": self._delete,
+            "restore": self._restore,
+            "options": self._options,
+            "fit": self._fit,
+            "load": self._load,
+            "settings": self._settings,
+            "view": self._view,
+            "repository": self._repository,
+            "fetch": self._fetch,
+            "download": self._download,
+            "log": self._log,
+        }
+        services.shelf.on_change(self._announce_models)
+
+    def hello(self, payload: Any = None) -> dict[str, Any]:
+        """A page opens: its session and everything it draws first."""
+        services = self._services
+        session = services.sessions.create()
+        conversation = payload.get("conversation") if isinstance(payload, dict) else None
+        return {
+            "session": session.id,
+            "chat": services.chat.open(session, _identity(conversation)),
+            "conversations": services.chat.conversations(),
+            "engine": services.loading.state(),
+            "preferences": services.preferences.current.to_json(),
+            "problem": services.preferences.problem,
+            "fields": [asdict(field) for field in FIELDS],
+            "downloads": self._downloads(),
+        }
+
+    def resync(self, payload: Any) -> dict[str, Any]:
+        """Events from a number on; the page asks now and then, and when it missed some."""
+        session = self._session(payload)
+        if session is None:
+            return {"unknown": True}
+        return session.since(int(payload["after"]))
+
+    def call(self, payload: Any) -> dict[str, Any]:
+        session = self._session(payload)
+        if session is None:
+            return {"error": {"kind": "SessionLost", "message": "The page has lost its session."}}
+        try:
+            action = self._actions[payload["action"]]
+            return {"result": action(session, payload.get("arguments") or {})}
+        except EngineError as error:
+            return {"error": {"kind": type(error).__name__, "message": str(error)}}
+        except (KeyError, TypeError, ValueError) as error:
+            log.warning("malformed request from the page: %r", error)
+            return {"error": {"kind": "BadRequest", "message": f"malformed request: {error!r}"}}
+
+    def _session(self, payload: Any) -> Session | None:
+        if not isinstance(payload, dict):
+            return None
+        return self._services.sessions.get(str(payload.get("session")))
+
+    def _open(self, session: Session, arguments: Arguments) -> Any:
+        return self._services.chat.open(session, _identity(arguments["conversation"]))
+
+    def _send(self, session: Session, arguments: Arguments) -> Any:
+        conversation = _identity(arguments["conversation"])
+        return self._services.chat.send(session, conversation, str(arguments["text"]))
+
+    def _stop(self, session: Session, arguments: Arguments) -> None:
+        self._services.chat.stop(int(arguments["conversation"]))
+
+    def _regenerate(self, session: Session, arguments: Arguments) -> None:
+        self._services.chat.regenerate(session, int(arguments["message"]))
+
+    def _edit(self, session: Session, arguments: Arguments) -> None:
+        self._services.chat.edit(session, int(arguments["message"]), str(arguments["text"]))
+
+    def _search(self, session: Session, arguments: Arguments) -> Any:
+        return self._services.chat.conversations(str(arguments["text"]))
+
+    def _rename(self, session: Session, arguments: Arguments) -> None:
+        self._services.chat.rename(int(arguments["conversation"]), str(arguments["title"]))
+
+    def _delete(self, session: Session, arguments: Arguments) -> None:
+        self._services.chat.delete(int(arguments["conversation"]))
+
+    def _restore(self, session: Session, arguments: Arguments) -> None:
+        self._services.chat.restore(int(arguments["conversation"]))
+
+    def _options(self, session: Session, arguments: Arguments) -> Any:
+        models, target = self._services.shelf.models(), arguments.get("target")
+        drafters = drafter_options(models, target, self._services.shelf.obstacle)
+        return {
+            "targets": [asdict(option) for option in target_options(models)],
+            "drafters": [asdict(option) for option in drafters],
+        }
+
+    def _fit(self, session: Session, arguments: Arguments) -> Any:
+        settings = self._services.preferences.current.settings
+        target, drafters = _pair(arguments)
+        return asdict(self._services.shelf.fit(settings.load_request(target, drafters)))
+
+    def _load(self, session: Session, arguments: Arguments) -> None:
+        self._services.loading.start(*_pair(arguments))
+
+    def _settings(self, session: Session, arguments: Arguments) -> Any:
+        settings = self._services.preferences.set_settings(dict(arguments["changes"]))
+        return asdict(settings)
+
+    def _view(self, session: Session, arguments: Arguments) -> Any:
+        return asdict(self._services.preferences.set_view(dict(arguments["changes"])))
+
+    def _repository(self, session: Session, arguments: Arguments) -> Any:
+        files = self._services.shelf.repository_files(str(arguments["repository"]))
+        return [asdict(file) for file in files]
+
+    def _fetch(self, session: Session, arguments: Arguments) -> None:
+        if "model" in arguments:
+            self._services.shelf.fetch_model(str(arguments["model"]))
+        else:
+            self._services.shelf.fetch_file(str(arguments["repository"]), str(arguments["name"]))
+
+    def _download(self, session: Session, arguments: Arguments) -> None:
+        shelf, download = self._services.shelf, str(arguments["id"])
+        steps = {"cancel": shelf.cancel, "retry": shelf.retry, "dismiss": shelf.dismiss}
+        steps[arguments["step"]](download)
+
+    def _log(self, session: Session, arguments: Arguments) -> Any:
+        lines = self._services.log.log_lines(int(arguments["after"]))
+        return [asdict(line) for line in lines]
+
+    def _downloads(self) -> list[dict[str, Any]]:
+        return [asdict(download) for download in self._services.shelf.downloads()]
+
+    def _announce_models(self) -> None:
+        self._services.sessions.broadcast({"k": "downloads", "items": self._downloads()})
+
+
+def _identity(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _pair(arguments: Arguments) -> tuple[str, tuple[str, ...]]:
+    if not arguments.get("target"):
+        raise BadOptionError("choose a target first")
+    return str(arguments["target"]), tuple(str(item) for item in arguments["drafters"])

@@ -1,0 +1,94 @@
+"""Loading models: one load at a time, progress to every page, and what is in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from app.preferences import PreferencesFile
+from app.session import Sessions
+from engine.errors import EngineError, RequestError
+from engine.messages import LoadedSummary, LoadProgress
+from engine.request import LoadRequest
+
+
+class Loader(Protocol):
+    """The part of `engine.client.EngineClient` that loads models."""
+
+    @property
+    def loaded(self) -> LoadedSummary | None: ...
+
+    def load(
+        self, request: LoadRequest, on_progress: Callable[[LoadProgress], None] | None = None
+    ) -> LoadedSummary: ...
+
+
+class Loading:
+    """`state` is what a page draws of it; every change is broadcast."""
+
+    def __init__(self, engine: Loader, preferences: PreferencesFile, sessions: Sessions) -> None:
+        self._engine = engine
+        self._preferences = preferences
+        self._sessions = sessions
+        self._lock = threading.Lock()
+        self._busy = False
+        self._progress: dict[str, Any] | None = None
+        self._error: dict[str, str] | None = None
+        self._thread: threading.Thread | None = None
+
+    def state(self) -> dict[str, Any]:
+        loaded = self._engine.loaded
+        return {
+            "k": "engine",
+            "progress": self._progress,
+            "error": self._error,
+            "loaded": None if loaded is None else _summary(loaded),
+        }
+
+    def start(self, target: str, drafters: tuple[str, ...]) -> None:
+        """Returns at once; what was loaded stays if the new load fails."""
+        request = self._preferences.current.settings.load_request(target, drafters)
+        with self._lock:
+            if self._busy:
+                raise RequestError("a model is being loaded: wait until it is ready")
+            self._busy = True
+            self._error = None
+            self._progress = {"label": f"Loading {target}", "fraction": 0.0}
+        self._announce()
+        self._thread = threading.Thread(
+            target=self._load, args=(request, drafters), name="load", daemon=True
+        )
+        self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> None:
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _load(self, request: LoadRequest, drafters: tuple[str, ...]) -> None:
+        try:
+            self._engine.load(request, self._on_progress)
+            self._preferences.set_models(request.target, drafters)
+        except EngineError as error:
+            self._error = {"kind": type(error).__name__, "message": str(error)}
+        finally:
+            self._progress = None
+            with self._lock:
+                self._busy = False
+            self._announce()
+
+    def _on_progress(self, progress: LoadProgress) -> None:
+        self._progress = {"label": progress.label, "fraction": progress.fraction}
+        self._announce()
+
+    def _announce(self) -> None:
+        self._sessions.broadcast(self.state())
+
+
+def _summary(loaded: LoadedSummary) -> dict[str, Any]:
+    memory = loaded.target.bytes + loaded.target.kv_bytes
+    return {
+        **asdict(loaded),
+        "memory_bytes": memory + sum(drafter.memory_bytes for drafter in loaded.drafters),
+    }

@@ -1,0 +1,82 @@
+"""The page: one gr.HTML that our own script draws into, and the stream that feeds it.
+
+Model and user text never enter a template: the component's value is JSON, and the script
+builds every element itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from app.handlers import Handlers, Services
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+ASSETS_ROUTE = "/forerun"
+
+# The event name must stand quoted in the script for gradio to know it: 'follow'.
+ON_LOAD = """
+const follow = (detail) => trigger('follow', detail);
+const page = import(new URL('forerun/main.js', document.baseURI).href);
+page.then(({ mount }) => mount({ element, server, follow,
+  value: () => props.value, onValue: (callback) => watch('value', callback) }));
+"""
+
+HEAD = """
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="forerun/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="forerun/forerun.css">
+<link rel="modulepreload" href="forerun/main.js">
+"""
+
+
+def build_page(services: Services) -> gr.Blocks:
+    handlers = Handlers(services)
+    session_of_page: dict[str, str] = {}
+
+    async def follow(event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
+        session = services.sessions.get(str(event.session))
+        if session is None:
+            return
+        session_of_page[str(request.session_hash)] = session.id
+        async for envelope in session.envelopes(int(event.after)):
+            yield envelope
+
+    def leave(request: gr.Request) -> None:
+        session_id = session_of_page.pop(str(request.session_hash), "")
+        session = services.sessions.close(session_id)
+        if session is not None:
+            services.chat.close_session(session)
+
+    # gradio marks the functions it serves, which bound methods do not allow.
+    def hello(payload: Any) -> dict[str, Any]:
+        return handlers.hello(payload)
+
+    def resync(payload: Any) -> dict[str, Any]:
+        return handlers.resync(payload)
+
+    def call(payload: Any) -> dict[str, Any]:
+        return handlers.call(payload)
+
+    with gr.Blocks(title="Forerun", analytics_enabled=False, fill_width=True) as page:
+        shell = gr.HTML(
+            "",
+            html_template=(ASSETS / "shell.html").read_text(encoding="utf-8"),
+            js_on_load=ON_LOAD,
+            server_functions=[hello, resync, call],
+            apply_default_css=False,
+            elem_id="forerun",
+        )
+        shell.follow(
+            follow,
+            None,
+            shell,
+            show_progress="hidden",
+            concurrency_limit=None,
+            api_visibility="private",
+        )
+        page.unload(leave)
+    return page

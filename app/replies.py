@@ -1,0 +1,113 @@
+"""One reply while it is being written: what arrived, its live figures, and when to save."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, assert_never
+
+from app.conversations import Conversations
+from app.session import Event
+from app.wire import WireEncoder, WireToken, text_of
+from engine.errors import EngineError
+from engine.events import Finished, Notice, PromptProgress, Queued, RoundTrace, RunEvent
+from engine.stats import StatsCounter
+
+SAVE_INTERVAL = 1.0
+FIGURES_INTERVAL = 0.1
+
+
+class LiveReply:
+    """Turns run events into page events and keeps the stored message up to date.
+
+    Not thread-safe: the owner holds its lock around every call.
+    """
+
+    def __init__(self, message: int, conversation: int, store: Conversations, model: str) -> None:
+        self.message = message
+        self.conversation = conversation
+        self.tokens: list[WireToken] = []
+        self.details: dict[str, Any] = {"model": model, "drafters": [], "notices": []}
+        self.finished = False
+        self._store = store
+        self._encoder = WireEncoder()
+        self._counter = StatsCounter()
+        self._started = time.monotonic()
+        self._first_round_at: float | None = None
+        self._saved_at = self._figures_at = 0.0
+
+    def take(self, event: RunEvent) -> Event:
+        """The page's event for a run event."""
+        match event:
+            case Queued(place=place):
+                return {"k": "queued", "m": self.message, "place": place}
+            case PromptProgress(done=done, total=total, reused=reused):
+                return {
+                    "k": "prefill",
+                    "m": self.message,
+                    "done": done,
+                    "total": total,
+                    "reused": reused,
+                }
+            case RoundTrace():
+                return self._round(event)
+            case Notice(message=text):
+                self.details["notices"].append(text)
+                return {"k": "notice", "m": self.message, "text": text}
+            case Finished():
+                return self._finish(event)
+            case _:
+                assert_never(event)
+
+    def fail(self, error: EngineError) -> Event:
+        self.details["error"] = {"kind": type(error).__name__, "message": str(error)}
+        return self.end("failed")
+
+    def end(self, finish: str) -> Event:
+        """The last event. The figures so far stay with the reply if the run gave none."""
+        self.finished = True
+        self.details["finish"] = finish
+        self.details.setdefault("stats", self._figures())
+        self.save()
+        return {"k": "end", "m": self.message, "details": self.details}
+
+    def save_if_due(self) -> None:
+        if time.monotonic() - self._saved_at >= SAVE_INTERVAL:
+            self.save()
+
+    def save(self) -> None:
+        self._saved_at = time.monotonic()
+        details = {"stats": self._figures(), **self.details}
+        self._store.save_reply(
+            self.message, text_of(self.tokens), self.tokens, details, streaming=not self.finished
+        )
+
+    def _round(self, trace: RoundTrace) -> Event:
+        now = time.monotonic()
+        if self._first_round_at is None:
+            self._first_round_at = now
+        self._counter.add(trace)
+        known_drafters = len(self._encoder.drafters)
+        added = self._encoder.encode(trace)
+        event: Event = {"k": "tok", "m": self.message, "at": len(self.tokens), "add": added}
+        self.tokens.extend(added)
+        if len(self._encoder.drafters) != known_drafters:
+            self.details["drafters"] = event["drafters"] = list(self._encoder.drafters)
+        if now - self._figures_at >= FIGURES_INTERVAL:
+            self._figures_at = now
+            event["stats"] = self._figures()
+        return event
+
+    def _finish(self, event: Finished) -> Event:
+        self.details |= {
+            "seed": event.seed,
+            "prompt_tokens": event.prompt_tokens,
+            "reused_prompt_tokens": event.reused_prompt_tokens,
+            "stats": event.stats.to_json(),
+        }
+        return self.end(event.finish)
+
+    def _figures(self) -> dict[str, Any]:
+        figures = self._counter.snapshot().to_json()
+        if self._first_round_at is not None:
+            figures["prefill_seconds"] = self._first_round_at - self._started
+        return figures

@@ -1,0 +1,72 @@
+"""Puts the services behind the page together, and takes them apart in the right order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from app.chat import Chat, RunHandle
+from app.conversations import Conversations
+from app.handlers import Services
+from app.loading import Loading
+from app.preferences import PreferencesFile
+from app.session import Sessions
+from app.shelf import Shelf
+from engine.folders import DataFolder
+from engine.messages import LoadedSummary, LoadProgress, LogLine
+from engine.request import GenerateRequest, LoadRequest
+
+
+class Engine(Protocol):
+    """What the interface needs of `engine.client.EngineClient`."""
+
+    @property
+    def loaded(self) -> LoadedSummary | None: ...
+
+    def load(
+        self, request: LoadRequest, on_progress: Callable[[LoadProgress], None] | None = None
+    ) -> LoadedSummary: ...
+
+    def generate(self, request: GenerateRequest) -> RunHandle: ...
+
+    def log_lines(self, after: int = 0) -> tuple[LogLine, ...]: ...
+
+    def close(self) -> None: ...
+
+
+STARTER = "starter"
+
+
+class Application:
+    """The interface process without its web server."""
+
+    def __init__(self, engine: Engine, shelf: Shelf, folder: DataFolder) -> None:
+        self._engine = engine
+        self._shelf = shelf
+        self._store = Conversations(folder.conversations_file)
+        preferences = PreferencesFile(folder.preferences_file)
+        sessions = Sessions()
+        self.services = Services(
+            chat=Chat(engine, self._store, preferences, sessions),
+            loading=Loading(engine, preferences, sessions),
+            preferences=preferences,
+            sessions=sessions,
+            shelf=shelf,
+            log=engine,
+        )
+
+    def load_last(self) -> None:
+        """Start loading what was used last, else the starter with n-gram lookup, if it is here."""
+        preferences = self.services.preferences.current
+        target, drafters = preferences.target or STARTER, preferences.drafters
+        if preferences.target is None:
+            drafters = ("ngram",)
+        here = {model.id for model in self._shelf.models() if model.downloaded}
+        if target in here:
+            self.services.loading.start(target, drafters)
+
+    def close(self) -> None:
+        self.services.chat.close()
+        self._shelf.close()
+        self._engine.close()
+        self._store.close()

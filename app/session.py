@@ -1,0 +1,119 @@
+"""One open page: a numbered event log that the page follows and can ask again from any number."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+Event = dict[str, Any]
+
+LOG_LENGTH = 5_000
+PUSH_INTERVAL = 1 / 30
+
+
+class Session:
+    """Events may be added from any thread; one asyncio reader streams them to the page."""
+
+    def __init__(self) -> None:
+        self.id = secrets.token_urlsafe(18)
+        self.conversation: int | None = None
+        self.attached = False
+        self._events: deque[Event] = deque()
+        self._first = 0
+        self._lock = threading.Lock()
+        self._wake: Callable[[], None] | None = None
+
+    def add(self, event: Event) -> None:
+        with self._lock:
+            self._events.append(event)
+            if len(self._events) > LOG_LENGTH:
+                self._events.popleft()
+                self._first += 1
+            if self._wake:
+                self._wake()
+
+    @property
+    def head(self) -> int:
+        """The number that the next event gets."""
+        with self._lock:
+            return self._first + len(self._events)
+
+    def since(self, number: int) -> dict[str, Any]:
+        """Events from `number` on. `lost` tells that older ones are gone: reload the state."""
+        with self._lock:
+            start = max(0, number - self._first)
+            return {
+                "seq": self._first + start,
+                "events": list(self._events)[start:],
+                "lost": number < self._first,
+                "attached": self.attached,
+            }
+
+    async def envelopes(self, after: int) -> AsyncIterator[str]:
+        """JSON envelopes of new events, at most thirty a second, until the page goes away."""
+        loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
+
+        def wake() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(changed.set)
+
+        with self._lock:
+            self._wake = wake
+            self.attached = True
+        try:
+            while True:
+                changed.clear()
+                batch = self.since(after)
+                if batch["events"]:
+                    after = batch["seq"] + len(batch["events"])
+                    yield json.dumps(batch, separators=(",", ":"), ensure_ascii=False)
+                    await asyncio.sleep(PUSH_INTERVAL)
+                else:
+                    await changed.wait()
+        finally:
+            with self._lock:
+                if self._wake is wake:
+                    self._wake = None
+                    self.attached = False
+
+
+class Sessions:
+    """Every open page."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, Session] = {}
+        self._lock = threading.Lock()
+
+    def create(self) -> Session:
+        session = Session()
+        with self._lock:
+            self._sessions[session.id] = session
+        return session
+
+    def get(self, session_id: str) -> Session | None:
+        with self._lock:
+            return self._sessions.get(session_id)
+
+    def close(self, session_id: str) -> Session | None:
+        with self._lock:
+            return self._sessions.pop(session_id, None)
+
+    def broadcast(self, event: Event) -> None:
+        for session in self._all():
+            session.add(event)
+
+    def to_conversation(self, conversation: int, event: Event) -> None:
+        """To each page that shows this conversation."""
+        for session in self._all():
+            if session.conversation == conversation:
+                session.add(event)
+
+    def _all(self) -> list[Session]:
+        with self._lock:
+            return list(self._sessions.values())

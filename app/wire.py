@@ -1,0 +1,79 @@
+"""Round traces in the compact form that the page draws and the conversation file keeps.
+
+A token is [text, kind, drafter, p, q, depth] or the same with a seventh item, the rejected
+drafts that were tried in its place: [[text, drafter, p, q, depth], ...]. kind is a, c, b or p
+(accepted, correction, bonus, plain); drafter is an index into the reply's drafter names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.events import EmittedToken, ProposedToken, RoundTrace, TokenKind
+
+KIND_LETTERS: dict[TokenKind, str] = {
+    "accepted": "a",
+    "correction": "c",
+    "bonus": "b",
+    "plain": "p",
+}
+
+WireToken = list[Any]
+
+
+class WireEncoder:
+    """Encodes the rounds of one reply; `drafters` grows as new names appear."""
+
+    def __init__(self) -> None:
+        self.drafters: list[str] = []
+
+    def encode(self, trace: RoundTrace) -> list[WireToken]:
+        tokens = [self._token(emitted) for emitted in trace.emitted]
+        if not tokens:
+            return tokens
+        ghosts: list[list[list[Any]]] = [[] for _ in tokens]
+        for node in trace.proposed:
+            if not node.accepted:
+                # A draft of depth d was tried where the round's d-th token now stands; deeper
+                # ones never got a place of their own and are shown with the last token.
+                ghosts[min(node.depth, len(tokens)) - 1].append(self._ghost(node))
+        for token, tried in zip(tokens, ghosts, strict=True):
+            if tried:
+                token.append(tried)
+        return tokens
+
+    def _token(self, emitted: EmittedToken) -> WireToken:
+        return [
+            emitted.text,
+            KIND_LETTERS[emitted.kind],
+            self._index(emitted.drafter),
+            _short(emitted.p),
+            _short(emitted.q),
+            emitted.depth,
+        ]
+
+    def _ghost(self, node: ProposedToken) -> list[Any]:
+        return [
+            node.text,
+            self._index(node.drafter),
+            _short(node.p),
+            _short(node.q),
+            node.depth,
+        ]
+
+    def _index(self, drafter: str | None) -> int | None:
+        if drafter is None:
+            return None
+        if drafter not in self.drafters:
+            self.drafters.append(drafter)
+        return self.drafters.index(drafter)
+
+
+def text_of(tokens: Sequence[WireToken]) -> str:
+    return "".join(token[0] for token in tokens)
+
+
+def _short(probability: float | None) -> float | None:
+    """Four significant digits: enough to read, a third of the bytes."""
+    return None if probability is None else float(f"{probability:.4g}")

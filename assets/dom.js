@@ -1,0 +1,81 @@
+/* Small helpers to build elements. Text always goes in as text, never as HTML. */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Build an element: h("button", { class: "x", onclick }, "text", child). */
+export function h(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+const PATHS = {
+  close: "M6 6l12 12M18 6L6 18",
+  plus: "M12 5v14M5 12h14",
+  menu: "M4 7h16M4 12h16M4 17h16",
+  chart: "M5 20V11M12 20V4M19 20v-6",
+  settings: "M4 8h9M17 8h3M4 16h3M11 16h9M15 6v4M9 14v4",
+  download: "M12 4v11M7 11l5 5 5-5M5 20h14",
+  log: "M5 6h14M5 11h14M5 16h8",
+  theme: "M12 3a9 9 0 1 0 9 9 7 7 0 0 1-9-9z",
+  help: "M9 9a3 3 0 1 1 4.5 2.6c-1 .6-1.5 1.2-1.5 2.4M12 18v.5",
+  send: "M12 19V5M6 11l6-6 6 6",
+  stop: "M7 7h10v10H7z",
+  down: "M12 5v14M6 13l6 6 6-6",
+  copy: "M9 9h10v11H9zM5 15V4h10",
+  check: "M5 13l4 4L19 7",
+  edit: "M4 20h4L19 9l-4-4L4 16zM13 7l4 4",
+  redo: "M20 11a8 8 0 1 0-2 6M20 5v6h-6",
+  trash: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13",
+  chevron: "M6 9l6 6 6-6",
+};
+
+export function icon(name) {
+  const svg = document.createElementNS(SVG, "svg");
+  const path = document.createElementNS(SVG, "path");
+  svg.setAttribute("viewBox", "0 0 24 24");
+  svg.setAttribute("class", "icon");
+  svg.setAttribute("aria-hidden", "true");
+  path.setAttribute("d", PATHS[name]);
+  svg.append(path);
+  return svg;
+}
+
+/** A button that shows an icon and keeps its name for screen readers and as a hint. */
+export function iconButton(name, label, onclick) {
+  const button = h("button", { type: "button", class: "icon-button", title: label, onclick });
+  button.append(icon(name), h("span", { class: "visually-hidden" }, label));
+  return button;
+}
+
+/** Put icons into the buttons of the static page that ask for one. */
+export function dressButtons(root) {
+  for (const button of root.querySelectorAll("[data-icon]")) {
+    const label = button.textContent.trim();
+    const hidden = button.classList.contains("icon-button");
+    const text = h("span", { class: hidden ? "visually-hidden" : "label" }, label);
+    if (hidden) button.title = label;
+    button.replaceChildren(icon(button.dataset.icon), text);
+  }
+}
+
+/** Replace children only if the text differs: keeps selections and avoids layout work. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** Copy text and let the button say so for a moment. */
+export async function copyText(text, button) {
+  await navigator.clipboard.writeText(text);
+  button.classList.add("copied");
+  button.title = "Copied";
+  setTimeout(() => {
+    button.classList.remove("copied");
+    button.title = "Copy";
+  }, 1500);
+}

@@ -1,0 +1,161 @@
+/* Target, drafters, Load, and what is in memory. */
+
+import { Combobox } from "./combobox.js";
+import { h } from "./dom.js";
+import { bytes, count } from "./format.js";
+
+export class ModelBar {
+  /** page: { call, ask, toast, openModels, settings } */
+  constructor(root, page) {
+    this.page = page;
+    this.status = root.querySelector("#engine-status");
+    this.loadButton = root.querySelector("#load");
+    this.loadButton.addEventListener("click", () => this.load());
+    const onAction = (action) => this.act(action);
+    this.target = new Combobox(root.querySelector("#target-box"), {
+      label: "Target",
+      placeholder: "Choose a model",
+      multiple: false,
+      onChange: () => this.targetChanged(),
+      onAction,
+    });
+    this.drafters = new Combobox(root.querySelector("#drafter-box"), {
+      label: "Drafters",
+      placeholder: "None: plain decoding",
+      multiple: true,
+      onChange: () => this.drawButton(),
+      onAction,
+    });
+    this.engine = { loaded: null, progress: null, error: null };
+  }
+
+  /** The first choice shown: what is loaded, else what was loaded last. */
+  async start(engine, preferences) {
+    const request = engine.loaded?.request;
+    const target = request?.target ?? preferences.target;
+    this.target.setValues(target ? [target] : []);
+    this.drafters.setValues(request || preferences.target ? preferences.drafters : ["ngram"]);
+    this.loadedPair = request ? this.pairText() : null;
+    this.show(engine);
+    await this.refresh();
+  }
+
+  pair() {
+    return { target: this.target.values[0] ?? null, drafters: this.drafters.values };
+  }
+
+  pairText() {
+    return JSON.stringify(this.pair());
+  }
+
+  /** Ask again which models there are and what can draft for the chosen target. */
+  async refresh() {
+    const options = await this.page.call("options", { target: this.pair().target });
+    this.targets = options.targets;
+    this.target.setOptions(options.targets);
+    this.drafters.setOptions(options.drafters);
+    const usable = new Set(
+      options.drafters.filter((option) => option.reason === null).map((option) => option.value),
+    );
+    const kept = this.drafters.values.filter((value) => usable.has(value));
+    if (kept.length < this.drafters.values.length) this.drafters.setValues(kept);
+    this.drawButton();
+  }
+
+  async targetChanged() {
+    const before = this.drafters.values;
+    await this.refresh();
+    const dropped = before.filter((value) => !this.drafters.values.includes(value));
+    for (const value of dropped) {
+      const option = this.drafters.options.find((one) => one.value === value);
+      this.page.toast(`${option?.label ?? value} was taken off: ${option?.reason ?? "gone"}`);
+    }
+  }
+
+  act(action) {
+    const model = action.slice(action.indexOf(":") + 1);
+    this.target.close();
+    this.drafters.close();
+    this.page.openModels(model);
+  }
+
+  async load() {
+    const pair = this.pair();
+    if (!pair.target) {
+      this.target.open();
+      return;
+    }
+    const fit = await this.page.call("fit", pair);
+    if (fit.level === "refuse") {
+      this.showMessage("error", `This would not fit into memory: ${fit.message}.`);
+      return;
+    }
+    if (fit.level === "warn") {
+      const question = { title: "Little memory left", text: capital(fit.message), yes: "Load anyway" };
+      if (!(await this.page.ask(question))) return;
+    }
+    this.requested = JSON.stringify(pair);
+    await this.page.call("load", pair);
+  }
+
+  show(engine) {
+    const wasLoading = this.engine.progress;
+    this.engine = engine;
+    if (wasLoading && !engine.progress && !engine.error) {
+      this.loadedPair = this.requested ?? this.pairText();
+    }
+    if (engine.progress) this.showProgress(engine.progress);
+    else this.showLoaded(engine);
+    this.drawButton();
+  }
+
+  drawButton() {
+    const { progress, loaded } = this.engine;
+    const same = loaded && this.pairText() === this.loadedPair;
+    this.loadButton.disabled = Boolean(progress);
+    this.loadButton.classList.toggle("primary", !same);
+    this.loadButton.textContent = progress ? "Loading" : same ? "Reload" : "Load";
+  }
+
+  showProgress({ label, fraction }) {
+    const percent = Math.round(100 * fraction);
+    if (!this.meter?.isConnected) {
+      this.meter = h("i");
+      this.meterText = h("span");
+      const bar = h("div", { class: "meter" }, this.meter);
+      this.status.className = "engine-status loading";
+      this.status.replaceChildren(this.meterText, bar);
+    }
+    this.meter.style.width = `${percent}%`;
+    this.meterText.textContent = `${label} · ${percent}%`;
+  }
+
+  showLoaded({ loaded, error }) {
+    if (error) {
+      const rest = loaded
+        ? ` ${loaded.target.id} is still loaded.`
+        : " Nothing is loaded. Choose another model and press Load.";
+      this.showMessage("error", `${error.message.replace(/\.?$/, ".")}${rest}`);
+    } else if (loaded) {
+      const { target, drafters, memory_bytes: memory, notices, strict_width: width } = loaded;
+      const names = drafters.map((drafter) => drafter.name).join(", then ") || "no drafter";
+      const parts = [
+        `${target.id} with ${names}`,
+        `context ${count(target.context_length)}`,
+        `${bytes(memory)} in memory`,
+      ];
+      if (width) parts.push(`strict numerics, up to ${width} tokens a pass`);
+      this.showMessage("ready", parts.join(" · "), notices);
+    } else {
+      this.showMessage("idle", "No model is loaded.");
+    }
+  }
+
+  showMessage(kind, text, notices = []) {
+    this.status.className = `engine-status ${kind}`;
+    const notes = notices.map((notice) => h("span", { class: "engine-notice" }, notice));
+    this.status.replaceChildren(h("span", {}, text), ...notes);
+  }
+}
+
+const capital = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;

@@ -1,0 +1,157 @@
+/* The models dialog: the catalogue, files of any Hub repository, and running downloads. */
+
+import { h, setText } from "./dom.js";
+import { bytes, seconds } from "./format.js";
+
+const STATES = {
+  waiting: "waiting",
+  running: "",
+  done: "ready to use",
+  failed: "failed",
+  cancelled: "cancelled",
+};
+
+export class Models {
+  /** page: { call, toast, use } */
+  constructor(root, page) {
+    this.page = page;
+    this.rows = new Map();
+    this.downloads = h("ul", { class: "downloads" });
+    this.none = h("p", { class: "empty-note" }, "No downloads.");
+    this.catalogue = h("ul", { class: "catalogue" });
+    this.files = h("ul", { class: "catalogue" });
+    this.repository = h("input", {
+      type: "text",
+      id: "repository",
+      placeholder: "owner/repo",
+      autocomplete: "off",
+      spellcheck: "false",
+    });
+    this.problem = h("p", { class: "field-error", role: "alert" });
+    const form = h(
+      "form",
+      { class: "repository-form" },
+      h("label", { for: "repository" }, "Repository on the Hub"),
+      h("div", {}, this.repository, h("button", { type: "submit", class: "button" }, "List files")),
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.listFiles();
+    });
+    root.append(
+      h("section", {}, h("h3", {}, "Downloads"), this.none, this.downloads),
+      h("section", {}, h("h3", {}, "Catalogue"), this.catalogue),
+      h("section", {}, h("h3", {}, "Any other model"), form, this.problem, this.files),
+    );
+  }
+
+  showCatalogue(targets, wanted = null) {
+    const rows = targets.map((option) => this.catalogueRow(option));
+    this.catalogue.replaceChildren(...rows);
+    const row = rows.find((one) => one.dataset.model === wanted);
+    if (row) {
+      row.classList.add("wanted");
+      row.scrollIntoView({ block: "center" });
+      row.querySelector("button")?.focus();
+    }
+  }
+
+  catalogueRow(option) {
+    const text = h("span", { class: "row-text" }, h("b", {}, option.label));
+    text.append(h("small", {}, option.detail));
+    const row = h("li", { "data-model": option.value }, text);
+    if (option.action) {
+      row.append(this.button("Download", () => this.fetch({ model: option.value })));
+    } else if (option.reason) {
+      row.append(h("small", {}, option.reason));
+    } else {
+      row.append(this.button("Use as target", () => this.page.use(option.value)));
+    }
+    return row;
+  }
+
+  async listFiles() {
+    const repository = this.repository.value.trim();
+    setText(this.problem, "");
+    this.files.replaceChildren(h("li", {}, "Asking the Hub"));
+    try {
+      const files = await this.page.call("repository", { repository });
+      const rows = files.map((file) => this.fileRow(repository, file));
+      this.files.replaceChildren(...rows);
+      if (!rows.length) setText(this.problem, "This repository has no GGUF files.");
+    } catch (error) {
+      this.files.replaceChildren();
+      setText(this.problem, error.message);
+    }
+  }
+
+  fileRow(repository, file) {
+    const text = h("span", { class: "row-text" }, h("b", {}, file.name));
+    text.append(h("small", {}, [file.quant, bytes(file.bytes)].filter(Boolean).join(" · ")));
+    const start = () => this.fetch({ repository, name: file.name });
+    return h("li", {}, text, this.button("Download", start));
+  }
+
+  async fetch(what) {
+    try {
+      await this.page.call("fetch", what);
+    } catch (error) {
+      this.page.toast(error.message);
+    }
+  }
+
+  showDownloads(items) {
+    this.none.hidden = items.length > 0;
+    const ids = new Set(items.map((item) => item.id));
+    for (const [id, row] of this.rows) {
+      if (ids.has(id)) continue;
+      row.element.remove();
+      this.rows.delete(id);
+    }
+    for (const item of items) this.showDownload(item);
+  }
+
+  showDownload(item) {
+    const row = this.rows.get(item.id) ?? this.addRow(item);
+    const part = item.total ? Math.min(1, item.bytes / item.total) : 0;
+    const total = item.total ? ` of ${bytes(item.total)}` : "";
+    const parts = [`${bytes(item.bytes)}${total}`];
+    if (item.state === "running") {
+      if (item.bytes_per_second) parts.push(`${bytes(item.bytes_per_second)}/s`);
+      if (item.seconds_left !== null) parts.push(`${seconds(item.seconds_left)} left`);
+    } else parts.push(STATES[item.state]);
+    if (item.message && item.message !== STATES[item.state]) parts.push(item.message);
+    setText(row.text, parts.join(" · "));
+    row.element.dataset.state = item.state;
+    row.meter.style.width = `${(100 * (item.state === "done" ? 1 : part)).toFixed(1)}%`;
+    if (row.state !== item.state) {
+      row.state = item.state;
+      row.buttons.replaceChildren(...this.buttonsFor(item));
+    }
+  }
+
+  addRow(item) {
+    const text = h("small");
+    const meter = h("i");
+    const buttons = h("span", { class: "row-buttons" });
+    const name = h("span", { class: "row-text" }, h("b", {}, item.name), text);
+    const bar = h("div", { class: "meter" }, meter);
+    const element = h("li", { "data-download": item.id }, name, buttons, bar);
+    this.downloads.append(element);
+    const row = { element, text, meter, buttons, state: null };
+    this.rows.set(item.id, row);
+    return row;
+  }
+
+  buttonsFor({ id, state }) {
+    const step = (label, name) =>
+      this.button(label, () => this.page.call("download", { id, step: name }));
+    if (state === "running" || state === "waiting") return [step("Cancel", "cancel")];
+    if (state === "done") return [step("Dismiss", "dismiss")];
+    return [step("Retry", "retry"), step("Dismiss", "dismiss")];
+  }
+
+  button(label, onclick) {
+    return h("button", { type: "button", class: "button", onclick }, label);
+  }
+}

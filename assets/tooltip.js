@@ -1,0 +1,100 @@
+/* One tooltip for all tokens: by pointer, by tap, and by arrow keys inside a reply. */
+
+import { h } from "./dom.js";
+import { probability, visible } from "./format.js";
+import { DEPTH, DRAFT_Q, DRAFTER, KIND, REJECTED, TARGET_P, TEXT } from "./source.js";
+import { KINDS } from "./words.js";
+
+const GAP = 8;
+
+export class Tooltip {
+  /** tokenOf(element): { token, drafters, rejected } of a token or ghost element, or null. */
+  constructor(tip, area, tokenOf) {
+    this.tip = tip;
+    this.area = area;
+    this.tokenOf = tokenOf;
+    this.active = null;
+    area.addEventListener("pointerover", (event) => {
+      if (event.pointerType !== "touch") this.showFor(event.target);
+    });
+    area.addEventListener("pointerleave", () => this.hide());
+    area.addEventListener("click", (event) => this.showFor(event.target));
+    area.addEventListener("keydown", (event) => this.onKey(event));
+    area.addEventListener("focusout", () => this.hide());
+    area.addEventListener("scroll", () => this.hide(), { passive: true });
+  }
+
+  showFor(target) {
+    const element = target.closest?.(".token, .ghost");
+    if (element) this.show(element);
+    else this.hide();
+  }
+
+  show(element) {
+    const found = this.tokenOf(element);
+    if (!found) return;
+    this.mark(element);
+    this.tip.replaceChildren(...describe(found));
+    this.tip.hidden = false;
+    this.place(element.getClientRects()[0] ?? element.getBoundingClientRect());
+  }
+
+  place(box) {
+    const { offsetWidth: width, offsetHeight: height } = this.tip;
+    const left = Math.max(GAP, Math.min(innerWidth - width - GAP, box.left));
+    const below = box.bottom + GAP;
+    const top = below + height > innerHeight ? box.top - height - GAP : below;
+    this.tip.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
+  }
+
+  hide() {
+    this.mark(null);
+    this.tip.hidden = true;
+  }
+
+  mark(element) {
+    this.active?.classList.remove("active");
+    this.active?.removeAttribute("aria-describedby");
+    this.active = element;
+    element?.classList.add("active");
+  }
+
+  /** Left and right walk through the tokens of the reply that has the focus. */
+  onKey(event) {
+    const body = event.target.closest?.(".reply-body");
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (event.key === "Escape") this.hide();
+    if (!body || !step || event.target !== body) return;
+    event.preventDefault();
+    const tokens = [...body.querySelectorAll(".token")];
+    const from = tokens.indexOf(this.active);
+    const next = tokens[from < 0 ? (step > 0 ? 0 : tokens.length - 1) : from + step];
+    if (!next) return;
+    next.scrollIntoView({ block: "nearest" });
+    this.show(next);
+    body.setAttribute("aria-description", this.tip.innerText);
+  }
+}
+
+function describe({ token, drafters, rejected }) {
+  const shown = rejected ?? token;
+  const [kind, word] = rejected ? ["ghost", "rejected"] : [token[KIND], KINDS[token[KIND]].name];
+  const drafter = rejected ? drafters[rejected[1]] : drafters[token[DRAFTER]];
+  const p = rejected ? rejected[2] : token[TARGET_P];
+  const q = rejected ? rejected[3] : token[DRAFT_Q];
+  const depth = rejected ? rejected[4] : token[DEPTH];
+  const rows = [["p (target)", probability(p)]];
+  if (drafter) {
+    rows.push(["q (drafter)", q === null ? "point mass" : probability(q)]);
+    rows.push(["drafter", drafter], ["draft position", depth]);
+  }
+  const tried = rejected ? [] : (token[REJECTED] ?? []);
+  if (tried.length) rows.push(["rejected here", tried.map((one) => visible(one[0])).join("  ")]);
+  const list = h("dl");
+  for (const [name, value] of rows) list.append(h("dt", {}, name), h("dd", {}, String(value)));
+  const text = visible(shown[TEXT]) || "(part of a character)";
+  return [
+    h("div", { class: "tip-head" }, h("code", {}, text), h("span", { class: `mark ${kind}` }, word)),
+    list,
+  ];
+}

@@ -1,0 +1,258 @@
+"""A scripted engine: the interface of `engine.client.EngineClient`, replies from a script.
+
+The last user message chooses the reply; `REPLIES` lists the words it looks for.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from engine.errors import ContextLengthError, EngineDiedError, EngineError, ModelFileError
+from engine.events import (
+    EmittedToken,
+    Finished,
+    FinishReason,
+    Notice,
+    PromptProgress,
+    ProposedToken,
+    Queued,
+    RoundSeconds,
+    RoundTrace,
+    RunEvent,
+)
+from engine.messages import (
+    DrafterSummary,
+    LoadedSummary,
+    LoadProgress,
+    LogLine,
+    ModelSummary,
+)
+from engine.request import GenerateRequest, LoadRequest
+from engine.stats import StatsCounter
+
+MARKDOWN = """## Speculative decoding
+
+A *small* drafter proposes **several tokens**; the target checks them in `one pass`. See [the idea](https://example.invalid/idea).
+
+```python
+def verify(p, q, token):
+    # keep it with probability min(1, p / q)
+    if random() < min(1, p[token] / q[token]):
+        return True
+    return sample(residual(p, q))
+```
+
+1. The drafter proposes four tokens & the target scores them.
+2. The first rejection is *corrected* from the residual, the rest are dropped.
+   - nothing is lost
+   - nothing is approximated
+
+| drafter | accepted | tokens/s |
+|---|---:|---:|
+| n-gram | 0.41 | 88 |
+| model | 0.73 | 141 |
+
+> The text has the distribution of the target alone.
+
+"""
+
+HOSTILE = """<img src=x onerror="window.pwned=1"> <script>window.pwned=2</script>
+
+[click](javascript:window.pwned=3) ![secret](http://example.invalid/leak.png?q=1) {{value}} ${window.pwned=4}
+
+<iframe src="http://example.invalid/"></iframe> [data](data:text/html,boo) &lt;b&gt; é😀
+
+```html
+<b onclick="window.pwned=5">bold</b>
+```
+
+| a | b |
+|---|---|
+| <svg onload="window.pwned=6"> | `</td>` |
+"""  # noqa: E501
+
+PLAIN = "Hello! This is a short reply from a script, with a few words to look at.\n"
+
+REPLIES = {"hostile": HOSTILE, "hello": PLAIN}
+
+
+def tokens_of(text: str) -> list[str]:
+    return re.findall(r" ?\w+|\n+|[^\w\s]+|\s+", text)
+
+
+def script(text: str, count: int | None = None, seed: int = 1) -> list[RoundTrace]:
+    """Rounds that emit the text's tokens (repeated until `count`), with plausible drafts."""
+    words = tokens_of(text)
+    while count is not None and len(words) < count:
+        words += tokens_of(text)
+    words = words[:count]
+    chance = random.Random(seed)
+    rounds: list[RoundTrace] = []
+    at = 0
+    while at < len(words):
+        trace = _round(words, at, len(rounds), chance)
+        rounds.append(trace)
+        at += len(trace.emitted)
+    return rounds
+
+
+def _round(words: list[str], at: int, number: int, chance: random.Random) -> RoundTrace:
+    depth = chance.choice([0, 3, 4, 5]) if number % 9 == 4 else chance.choice([3, 4, 5])
+    kept = min(depth, chance.choice([0, 1, 2, 2, 3, 3, 4, 5]), max(0, len(words) - at - 1))
+    drafter = chance.choice(["ngram", "model:tiny-draft"])
+    proposed, emitted = [], []
+    for index in range(depth):
+        accepted = index < kept
+        text = words[at + index] if accepted else chance.choice(words)
+        p = round(chance.uniform(0.3, 1) if accepted else chance.uniform(0, 0.3), 3)
+        q = None if drafter == "ngram" else round(chance.uniform(0.3, 1), 3)
+        node = ProposedToken(index, text, index - 1, index + 1, drafter, p, q, accepted)
+        proposed.append(node)
+        if accepted:
+            emitted.append(EmittedToken(index, text, "accepted", drafter, p, q, index + 1))
+    last = "plain" if depth == 0 else "bonus" if kept == depth else "correction"
+    p = round(chance.uniform(0.1, 1), 3)
+    emitted.append(EmittedToken(99, words[at + kept], last, None, p, None, None))  # type: ignore[arg-type]
+    seconds = RoundSeconds(0.004 * depth, 0.012, 0.001)
+    return RoundTrace(number, at, tuple(proposed), tuple(emitted), seconds, depth == 0)
+
+
+class FakeRun:
+    """As `engine.client.Run`."""
+
+    def __init__(self) -> None:
+        self.cancelled = threading.Event()
+        self._events: queue.Queue[RunEvent | EngineError] = queue.Queue()
+
+    def put(self, event: RunEvent | EngineError) -> None:
+        self._events.put(event)
+
+    def next_event(self, timeout: float | None = None) -> RunEvent | None:
+        try:
+            event = self._events.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        if isinstance(event, EngineError):
+            raise event
+        return event
+
+    def events(self) -> Iterator[RunEvent]:
+        while True:
+            event = self.next_event()
+            if event is not None:
+                yield event
+            if isinstance(event, Finished):
+                return
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+
+class FakeEngine:
+    """pace: tokens per second, None as fast as possible. requests: all it was asked, in order."""
+
+    def __init__(self, pace: float | None = None) -> None:
+        self.pace = pace
+        self.requests: list[GenerateRequest] = []
+        self.loads: list[LoadRequest] = []
+        self._loaded: LoadedSummary | None = None
+        self._one_at_a_time = threading.Lock()
+        self._log = [LogLine(1, 20, "llama_model_loader: loaded meta data"), LogLine(2, 30, "warm")]
+
+    @property
+    def loaded(self) -> LoadedSummary | None:
+        return self._loaded
+
+    def load(
+        self, request: LoadRequest, on_progress: Callable[[LoadProgress], None] | None = None
+    ) -> LoadedSummary:
+        self.loads.append(request)
+        for step in range(5):
+            if on_progress:
+                on_progress(LoadProgress(1, f"reading {request.target}", step / 4))
+            if self.pace:
+                time.sleep(0.05)
+        if request.target == "broken":
+            raise ModelFileError("broken.gguf ends in the middle of a tensor: download it again")
+        target = ModelSummary(
+            request.target,
+            "/models/x.gguf",
+            "llama",
+            "135M Q4_1",
+            98_362_432,
+            47_185_920,
+            8192,
+            49152,
+        )
+        names = re.findall(r"[a-z]+(?:-[a-z]+)?(?::[\w.-]+)?", request.drafter or "")
+        drafters = tuple(
+            DrafterSummary(name, name, 0 if name == "ngram" else 50_000_000)
+            for name in names
+            if name != "first"
+        )
+        self._loaded = LoadedSummary(request, target, drafters, True, None)
+        return self._loaded
+
+    def unload(self) -> None:
+        self._loaded = None
+
+    def generate(self, request: GenerateRequest) -> FakeRun:
+        self.requests.append(request)
+        run = FakeRun()
+        threading.Thread(target=self._play, args=(run, request), daemon=True).start()
+        return run
+
+    def log_lines(self, after: int = 0) -> tuple[LogLine, ...]:
+        return tuple(line for line in self._log if line.number > after)
+
+    def close(self) -> None:
+        pass
+
+    def _play(self, run: FakeRun, request: GenerateRequest) -> None:
+        asked = request.messages[-1].content
+        if "too long" in asked and request.overflow == "refuse":
+            run.put(
+                ContextLengthError("the conversation needs 9,000 tokens, the context has 8,192")
+            )
+            return
+        if self._one_at_a_time.locked():
+            run.put(Queued(1))
+        with self._one_at_a_time:
+            run.put(PromptProgress(0, 40, 12))
+            run.put(PromptProgress(40, 40, 12))
+            if "notice" in asked:
+                run.put(Notice("early-exit was dropped: its copy could not be made"))
+            self._stream(run, request, asked)
+
+    def _stream(self, run: FakeRun, request: GenerateRequest, asked: str) -> None:
+        text = next((reply for word, reply in REPLIES.items() if word in asked), MARKDOWN)
+        numbers = re.findall(r"\b(\d+) tokens", asked)
+        rounds = script(text, int(numbers[0]) if numbers else None, seed=len(asked))
+        counter, started, emitted = StatsCounter(0.04), time.perf_counter(), 0
+        tokens: list[EmittedToken] = []
+        for trace in rounds:
+            emitted += len(trace.emitted)
+            if self.pace and run.cancelled.wait(
+                max(0.0, started + emitted / self.pace - time.perf_counter())
+            ):
+                break
+            if run.cancelled.is_set():
+                break
+            counter.add(trace)
+            tokens += trace.emitted
+            run.put(trace)
+            if "die" in asked and len(tokens) > 30:
+                run.put(EngineDiedError("the engine process ended unexpectedly (signal 9)"))
+                return
+        finish: FinishReason = "cancelled" if run.cancelled.is_set() else "eos"
+        if "context" in asked and finish == "eos":
+            finish = "context"
+        seed = request.sampling.seed if request.sampling.seed is not None else 4711
+        written = "".join(token.text for token in tokens)
+        ids = tuple(token.token for token in tokens)
+        run.put(Finished(written, ids, finish, 52, 12, seed, counter.snapshot()))
