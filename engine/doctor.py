@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from engine.errors import EngineError
 from engine.machine import Processor
 from engine.messages import Ready
+from engine.models.library import KnownModel
 
 Level = Literal["ok", "warn", "fail"]
 GIB = 2**30
@@ -107,6 +108,25 @@ def _package_problem(wanted: Requirement, installed: Callable[[str], str]) -> st
     if wanted.specifier.contains(version, prereleases=True):
         return ""
     return f"{wanted.name} is {version}, not {wanted.specifier}"
+
+
+def check_models(list_models: Callable[[], Sequence[KnownModel]]) -> Check:
+    """list_models: the catalogue with what is on disk; raises EngineError if it is not readable."""
+    try:
+        models = list_models()
+    except EngineError as error:
+        return Check("models", "fail", str(error), "correct the file that the message names")
+    present = [model.id for model in models if model.path is not None and not model.problem]
+    broken = [f"{model.id} ({model.problem})" for model in models if model.problem]
+    detail = f"{len(present)} of {len(models)} on this machine"
+    if present:
+        detail += f": {', '.join(present)}"
+    if broken:
+        detail += f"; unusable: {', '.join(broken)}"
+        return Check("models", "warn", detail, "fetch or copy these again")
+    if not present:
+        return Check("models", "warn", detail, "forerun models fetch starter")
+    return Check("models", "ok", detail)
 
 
 def check_engine(start: Callable[[], Ready]) -> Check:

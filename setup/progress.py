@@ -76,7 +76,7 @@ def run_logged(command: Sequence[str], title: str, log: Path, env: dict[str, str
     line = ProgressLine(sys.stdout, title)
     with log.open("a", encoding="utf-8", errors="replace") as file:
         file.write(f"\n$ {' '.join(command)}\n")
-        process = subprocess.Popen(
+        with subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -85,8 +85,8 @@ def run_logged(command: Sequence[str], title: str, log: Path, env: dict[str, str
             encoding="utf-8",
             errors="replace",
             env=env,
-        )
-        shown = _follow(process, line, file)
+        ) as process:
+            shown = _follow(process, line, file)
     line.end("done" if process.returncode == 0 else "failed")
     if process.returncode != 0:
         tail = "\n".join(f"    {text}" for text in telling_lines(shown))

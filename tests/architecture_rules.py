@@ -23,9 +23,19 @@ PURE_STANDARD = frozenset(
     {"__future__", "collections", "dataclasses", "functools", "itertools", "math", "secrets"}
     | {"typing"}
 )
+# The interface process starts the engine process, and must not load what that one loads.
+LAZY_IMPORTS = frozenset({("engine.client", "engine.worker.run_worker")})
+
 # In parts, so that this file keeps the rule too.
-_HOSTS = (("hugging", "face.co"), ("hf", ".co"), ("pypi", ".org"), ("pythonhosted", ".org"))
-_HOSTS += (("npm", "js.org"), ("npm", "js.com"), ("deb.", "debian.org"))
+_HOSTS = (
+    ("hugging", "face.co"),
+    ("hf", ".co"),
+    ("pypi", ".org"),
+    ("pythonhosted", ".org"),
+    ("npm", "js.org"),
+    ("npm", "js.com"),
+    ("deb.", "debian.org"),
+)
 _HOST = re.compile("|".join(rf"\b{re.escape(a + b)}\b" for a, b in _HOSTS))
 _MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|tmp/w|opt/(?:wheels|pypi))(?![\w-])")
 _HOME_PATH = re.compile(r"(?<![\w.])(?:/home|/Users|[A-Z]:\\Users)[/\\][a-z]\w*")
@@ -139,7 +149,8 @@ def import_forms(module: Module) -> list[str]:
     for one in imports_of(module):
         if one.star:
             found.append(f"{module.name}:{one.line} imports * from {one.target}")
-        if one.in_function and module.top == "engine":
+        lazy = (module.name, one.target) in LAZY_IMPORTS
+        if one.in_function and module.top == "engine" and not lazy:
             found.append(f"{module.name}:{one.line} imports {one.target} inside a function")
     return found
 
@@ -158,10 +169,27 @@ def import_graph(modules: Sequence[Module]) -> dict[str, set[str]]:
     names = {module.name for module in modules}
     graph: dict[str, set[str]] = {}
     for module in modules:
-        targets = [one.target for one in imports_of(module) if not one.typing_only]
+        lazy = {target for owner, target in LAZY_IMPORTS if owner == module.name}
+        targets = [
+            one.target
+            for one in imports_of(module)
+            if not one.typing_only and one.target not in lazy
+        ]
         owners = {t if t in names else t.rpartition(".")[0] for t in targets}
         graph[module.name] = (owners & names) - {module.name}
     return graph
+
+
+def reached(graph: Mapping[str, set[str]], start: str) -> set[str]:
+    """All modules that importing `start` loads."""
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += graph.get(name, ())
+    return found
 
 
 def cycles(graph: Mapping[str, set[str]]) -> list[str]:

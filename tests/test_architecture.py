@@ -49,6 +49,19 @@ def test_engine_has_no_import_cycles() -> None:
     assert rules.cycles(rules.import_graph(ENGINE)) == []
 
 
+@pytest.mark.parametrize("start", ["engine.client", "engine.cli"])
+def test_the_interface_process_loads_no_native_code(start: str) -> None:
+    """Nor does any command: native code may end its process, so only the engine's has it."""
+    loaded = rules.reached(rules.import_graph(MODULES), start)
+    assert [name for name in sorted(loaded) if name.startswith("engine.llama")] == []
+
+
+def test_the_page_loads_no_native_code() -> None:
+    graph = rules.import_graph(MODULES)
+    loaded = set().union(*(rules.reached(graph, m.name) for m in MODULES if m.top == "app"))
+    assert [name for name in sorted(loaded) if name.startswith("engine.llama")] == []
+
+
 def test_text_names_no_registry_and_no_machine() -> None:
     found = [
         violation
@@ -107,6 +120,9 @@ def test_import_forms_catch() -> None:
     inside = "def load():\n    import json\n    return json"
     assert rules.import_forms(rules.parse("engine.decode", inside))
     assert not rules.import_forms(rules.parse("app.page", inside))
+    lazy = "def run():\n    from engine.worker import run_worker\n    run_worker()"
+    assert not rules.import_forms(rules.parse("engine.client", lazy))
+    assert rules.import_forms(rules.parse("engine.session", lazy))
 
 
 def test_keyword_dictionaries_are_caught() -> None:
@@ -127,6 +143,25 @@ def test_cycles_are_caught_and_typing_imports_are_none() -> None:
         "engine.a -> engine.b -> engine.c -> engine.a"
     ]
     assert rules.cycles(rules.import_graph([*loop, guarded])) == []
+
+
+def test_reaching_native_code_is_seen_but_not_through_the_lazy_import() -> None:
+    direct = rules.import_graph(
+        [
+            rules.parse("engine.cli", "from engine.session import Session"),
+            rules.parse("engine.session", "from engine.llama import model"),
+            rules.parse("engine.llama", ""),
+        ]
+    )
+    lazy = rules.import_graph(
+        [
+            rules.parse("engine.client", "def f():\n    from engine.worker import run_worker"),
+            rules.parse("engine.worker", "import engine.llama"),
+            rules.parse("engine.llama", ""),
+        ]
+    )
+    assert "engine.llama" in rules.reached(direct, "engine.cli")
+    assert "engine.llama" not in rules.reached(lazy, "engine.client")
 
 
 def test_sizes_catch() -> None:

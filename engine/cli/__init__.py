@@ -14,18 +14,26 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Protocol, cast
 
 from engine.cli import doctor
-from engine.cli.parser import CommandParser
+from engine.cli.parser import CommandParser, Subparsers
 from engine.data_folder import data_folder
 from engine.errors import BadOptionError, EngineError
-
-COMMANDS = (doctor,)
-INTERRUPTED = 130  # 128 + SIGINT, as shells report it
-BROKEN_PIPE = 141  # 128 + SIGPIPE
+from engine.folders import default_data_folder
 
 Command = Callable[[argparse.Namespace], int]
+
+
+class CommandModule(Protocol):
+    __name__: str
+
+    def add_parser(self, subparsers: Subparsers) -> None: ...
+
+
+COMMANDS: tuple[CommandModule, ...] = (doctor,)
+INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
 def command_names() -> frozenset[str]:
@@ -33,23 +41,23 @@ def command_names() -> frozenset[str]:
     return frozenset(module.__name__.rpartition(".")[2] for module in COMMANDS)
 
 
-def build_parser() -> CommandParser:
+def build_parser(commands: Sequence[CommandModule] = COMMANDS) -> CommandParser:
     parser = CommandParser(
         prog="forerun",
         description="Speculative decoding you can watch. Without a command: the page.",
     )
     parser.set_defaults(data_dir=None, verbose=False)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in COMMANDS:
+    for module in commands:
         module.add_parser(subparsers)
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, commands: Sequence[CommandModule] = COMMANDS) -> int:
     """Run one command and return its exit code: 0 done, 1 the run failed, 2 a wrong request."""
     _use_utf8()
     try:
-        code = _run(argv)
+        code = _run(argv, commands)
         sys.stdout.flush()
     except EngineError as error:
         return _fail(str(error), error.exit_code)
@@ -66,15 +74,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(argv: Sequence[str] | None) -> int:
+def _run(argv: Sequence[str] | None, commands: Sequence[CommandModule]) -> int:
     try:
-        arguments, unknown = build_parser().parse_known_args(argv)
+        arguments, unknown = build_parser(commands).parse_known_args(argv)
     except SystemExit as stop:  # --help
         return int(stop.code or 0)
     if unknown:
         hint = f"see `forerun {arguments.command} --help`"
         raise BadOptionError(f"unknown option or value: {' '.join(unknown)} ({hint})")
-    arguments.data_dir = data_folder(arguments.data_dir)
+    chosen = arguments.data_dir
+    arguments.data_dir = data_folder(chosen) if chosen else default_data_folder().root
     logging.basicConfig(
         level=logging.INFO if arguments.verbose else logging.WARNING,
         format="%(message)s",

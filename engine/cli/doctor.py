@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 import psutil
 from huggingface_hub import constants
 
 from engine import doctor
+from engine.cli.parser import Subparsers
+from engine.client import EngineClient
 from engine.doctor import Check
+from engine.folders import DataFolder
 from engine.machine import processor
+from engine.models.catalogue import Catalogue
+from engine.models.library import known_models
 
-if TYPE_CHECKING:
-    from engine.cli.parser import CommandParser
 
-
-def add_parser(subparsers: argparse._SubParsersAction[CommandParser]) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("doctor", description="Check this machine and installation.")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.add_argument("--online", action="store_true", help="also ask whether the Hub answers")
@@ -29,7 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction[CommandParser]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    checks = list(_checks(arguments.data_dir, arguments.online))
+    checks = list(_checks(DataFolder(arguments.data_dir), arguments.online))
     bad = doctor.failed(checks)
     if arguments.json:
         rows = [dataclasses.asdict(check) for check in checks]
@@ -39,14 +40,19 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if bad else 0
 
 
-def _checks(folder: Path, online: bool) -> Iterator[Check]:
+def _checks(folder: DataFolder, online: bool) -> Iterator[Check]:
     memory = psutil.virtual_memory()
     yield doctor.check_python()
     yield doctor.check_packages()
     yield doctor.check_processor(processor())
     yield doctor.check_memory(memory.available, memory.total)
-    yield doctor.check_data_folder(folder)
-    yield doctor.check_disk(folder)
+    data_folder = doctor.check_data_folder(folder.root)
+    yield data_folder
+    yield doctor.check_disk(folder.root)
+    yield doctor.check_models(lambda: known_models(Catalogue.load(folder), folder))
+    if data_folder.level == "ok":  # the engine keeps its log there
+        with contextlib.closing(EngineClient(folder)) as client:
+            yield doctor.check_engine(client.start)
     if online:
         yield doctor.check_online(_ask_hub)
 
