@@ -110,9 +110,9 @@ def test_a_greedy_target_finds_its_branch_of_a_tree(rule: Rule) -> None:
 
 
 class PositionStream:
-    """Accepts as told, draws the lowest id, and keeps the position it was asked for."""
+    """Accepts as scripted, draws the lowest id, and keeps the positions it was asked for."""
 
-    def __init__(self, accepts: bool) -> None:
+    def __init__(self, accepts: list[bool]) -> None:
         self._accepts = accepts
         self.positions: list[int] = []
 
@@ -120,7 +120,7 @@ class PositionStream:
         return 0.0
 
     def accept(self, probability: float) -> bool:
-        return self._accepts
+        return self._accepts.pop(0)
 
     def draw(self, distribution: Distribution, position: int) -> int:
         self.positions.append(position)
@@ -128,16 +128,18 @@ class PositionStream:
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("accepts", [False, True])
-def test_the_final_token_is_drawn_for_the_position_it_takes(rule: Rule, accepts: bool) -> None:
-    token = 0 if accepts else 1
-    p = Distribution.point_mass(0) if rule == "point-mass" else dense(0.5, 0.5)
-    proposal = Proposal.chain([token] * 3, "toy", [dense(0.4, 0.6)] * 3)
-    stream = PositionStream(accepts)
-    verdict = verify(proposal, [p] * 4, 100, rule, stream)
-    assert len(verdict.path) == (3 if accepts else 0)
-    drawn = range(4) if rule == "point-mass" and accepts else [len(verdict.path)]
-    assert stream.positions == [100 + depth for depth in drawn]
+@pytest.mark.parametrize("accepted", [0, 1, 2, 3])
+def test_tokens_are_drawn_for_the_position_they_take(rule: Rule, accepted: int) -> None:
+    drafted = [0] * accepted + [1] * (3 - accepted)
+    proposal = Proposal.chain(drafted, "toy", [dense(0.4, 0.6)] * 3)
+    if rule == "block":  # tests the longest prefix first
+        stream = PositionStream([False] * (3 - accepted) + [True] * (accepted > 0))
+    else:
+        stream = PositionStream([True] * accepted + [False])
+    verdict = verify(proposal, [dense(0.5, 0.5)] * 4, 100, rule, stream)
+    assert len(verdict.path) == accepted
+    walked = range(accepted + 1) if rule == "point-mass" else [accepted]
+    assert stream.positions == [100 + depth for depth in walked]
 
 
 class CountingTargets(list[Distribution]):

@@ -18,12 +18,18 @@ from engine.sampling import Sampler, confidence
 Row = NDArray[np.float32]
 
 
-def naive(logits: Row, params: SamplingParams, history: Sequence[int]) -> dict[int, float]:
-    """Token to probability, step by step as SamplingParams says, in float64."""
+def naive(
+    logits: Row, params: SamplingParams, history: Sequence[int]
+) -> tuple[dict[int, float], float]:
+    """Token to probability, step by step as SamplingParams says, in float64.
+
+    Also how far the nearest token is from another decision: within rounding both are right.
+    """
+    margin = np.inf
     scores = naive_penalties(logits, params, history)
     order = sorted(range(len(scores)), key=lambda token: (-scores[token], token))
     if params.temperature == 0.0:
-        return {order[0]: 1.0}
+        return {order[0]: 1.0}, margin
     order = [token for token in order if np.isfinite(scores[token])]
     if params.top_k:
         order = order[: params.top_k]
@@ -31,14 +37,14 @@ def naive(logits: Row, params: SamplingParams, history: Sequence[int]) -> dict[i
     mass = np.exp([scores[token] - best for token in order])
     if params.top_p < 1.0:
         reached = np.cumsum(mass / mass.sum())
-        assume(np.abs(reached - params.top_p).min() > 1e-5)  # a cut within rounding may differ
+        margin = min(margin, np.abs(reached - params.top_p).min())
         order = order[: int(np.argmax(reached >= params.top_p)) + 1]
     if params.min_p > 0.0:
         limit = best + np.log(params.min_p)
-        assume(min(abs(scores[token] - limit) for token in order) > 1e-5)
+        margin = min(margin, *(abs(scores[token] - limit) for token in order))
         order = [token for token in order if scores[token] >= limit]
     heated = np.exp([(scores[token] - best) / params.temperature for token in order])
-    return dict(zip(order, (heated / heated.sum()).tolist(), strict=True))
+    return dict(zip(order, (heated / heated.sum()).tolist(), strict=True)), margin
 
 
 def naive_penalties(logits: Row, params: SamplingParams, history: Sequence[int]) -> list[float]:
@@ -76,7 +82,8 @@ SIZES = st.sampled_from([1, 2, 63, 64, 65, 129, 1000, 6001])
 
 
 def check(logits: Row, params: SamplingParams, history: Sequence[int] = ()) -> None:
-    expected = naive(logits, params, history)
+    expected, margin = naive(logits, params, history)
+    assume(margin > 1e-5)
     result = Sampler(params).distribution(logits, history)
     assert result.ids.dtype == np.int64 and result.probabilities.dtype == np.float64
     assert np.all(np.diff(result.ids) > 0)
@@ -95,6 +102,16 @@ def test_truncation_and_temperature_equal_the_naive_ones(
     params: SamplingParams, size: int, seed: int, spread: float, grid: bool
 ) -> None:
     check(random_row(seed, size, spread, grid), params)
+
+
+@pytest.mark.parametrize("top_p", [0.02, 0.3, 0.5, 0.8, 0.95, 0.9999])
+@pytest.mark.parametrize("spread", [0.1, 0.5, 2.0, 6.0])
+def test_a_nucleus_of_thousands_equals_the_naive_one(top_p: float, spread: float) -> None:
+    row = random_row(4, 30_000, spread, grid=False)
+    expected, _ = naive(row, SamplingParams(temperature=1.0, top_p=top_p), ())
+    result = Sampler(SamplingParams(temperature=1.0, top_p=top_p)).distribution(row, ())
+    differing = set(expected) ^ set(result.ids.tolist())
+    assert sum(expected.get(token, result.probability(token)) for token in differing) < 2e-4
 
 
 @given(
@@ -117,7 +134,7 @@ def test_penalties_equal_the_naive_ones(
     scores = naive_penalties(row, params, history)
     ranked = sorted(scores, reverse=True)
     assume(min(np.abs(np.diff(ranked))) > 1e-5)  # closer than rounding: either may be first
-    expected = naive(row, params, history)
+    expected, _ = naive(row, params, history)
     result = Sampler(params).distribution(row, history)
     assert set(result.ids.tolist()) == set(expected)
     for token, mass in expected.items():
