@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 Obstacle = Callable[[str, str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """A known model. bytes: size on disk or of the download. drafters: suggested ids."""
+    """A known model. bytes: size on disk or of the download, 0 if not known.
+
+    drafters: suggested ids. problem: why it cannot be used although it is here, else "".
+    """
 
     id: str
     name: str
@@ -20,6 +22,7 @@ class ModelChoice:
     detail: str = ""
     downloadable: bool = True
     drafters: tuple[str, ...] = ()
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,6 @@ class Option:
     reason: str | None = None
     action: str | None = None
     suggested: bool = False
-
-
-Side = Literal["target", "drafter"]
 
 
 def target_options(models: Sequence[ModelChoice]) -> list[Option]:
@@ -85,11 +85,13 @@ def _drafter_reason(model: ModelChoice, target: str | None, obstacle: Obstacle) 
         return "choose a target first"
     if model.id == target:
         return "this is the target"
-    return obstacle(target, model.id) or _not_here(model)
+    return model.problem or obstacle(target, model.id) or _not_here(model)
 
 
 def _not_here(model: ModelChoice) -> str | None:
-    return None if model.downloaded else "not downloaded"
+    if not model.downloaded:
+        return "not downloaded"
+    return model.problem or None
 
 
 def _group(model: ModelChoice) -> str:
@@ -103,7 +105,7 @@ def _model_option(
     return Option(
         value=value,
         label=model.name,
-        detail=f"{size_text(model.bytes)}{' · ' + model.detail if model.detail else ''}",
+        detail=" · ".join(part for part in (size_text(model.bytes), model.detail) if part),
         group=group,
         reason=reason,
         action=f"download:{model.id}" if can_fetch else None,
@@ -112,7 +114,9 @@ def _model_option(
 
 
 def size_text(number: int) -> str:
-    """Decimal units, as download pages print them."""
+    """Decimal units, as download pages print them; "" for an unknown size."""
+    if number <= 0:
+        return ""
     if number >= 1e9:
         return f"{number / 1e9:.2f} GB"
     return f"{number / 1e6:.0f} MB"

@@ -17,6 +17,7 @@ from app.preferences import PreferencesFile
 from app.session import Session, Sessions
 from app.settings import FIELDS
 from app.shelf import Shelf
+from app.throttle import Throttle
 from engine.errors import BadOptionError, EngineError
 from engine.messages import LogLine
 
@@ -57,7 +58,7 @@ class Handlers:
             "delete": self._delete,
             "restore": self._restore,
             "options": self._options,
-            "fit": self._fit,
+            "memory": self._memory,
             "load": self._load,
             "settings": self._settings,
             "view": self._view,
@@ -66,7 +67,7 @@ class Handlers:
             "download": self._download,
             "log": self._log,
         }
-        services.shelf.on_change(self._announce_models)
+        services.shelf.on_change(Throttle(self._announce_downloads).request)
 
     def hello(self, payload: Any = None) -> dict[str, Any]:
         """A page opens: its session and everything it draws first."""
@@ -145,10 +146,12 @@ class Handlers:
             "drafters": [asdict(option) for option in drafters],
         }
 
-    def _fit(self, session: Session, arguments: Arguments) -> Any:
-        settings = self._services.preferences.current.settings
+    def _memory(self, session: Session, arguments: Arguments) -> Any:
+        """A warning about memory to confirm before a load, "" if there is none."""
         target, drafters = _pair(arguments)
-        return asdict(self._services.shelf.fit(settings.load_request(target, drafters)))
+        request = self._services.preferences.current.settings.load_request(target, drafters)
+        in_use = self._services.loading.memory_in_use()
+        return self._services.shelf.memory_warning(request, drafters, in_use)
 
     def _load(self, session: Session, arguments: Arguments) -> None:
         self._services.loading.start(*_pair(arguments))
@@ -180,9 +183,12 @@ class Handlers:
         return [asdict(line) for line in lines]
 
     def _downloads(self) -> list[dict[str, Any]]:
-        return [asdict(download) for download in self._services.shelf.downloads()]
+        return [
+            asdict(download) | {"path": None if download.path is None else str(download.path)}
+            for download in self._services.shelf.downloads()
+        ]
 
-    def _announce_models(self) -> None:
+    def _announce_downloads(self) -> None:
         self._services.sessions.broadcast({"k": "downloads", "items": self._downloads()})
 
 

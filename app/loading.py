@@ -47,6 +47,11 @@ class Loading:
             "loaded": None if loaded is None else _summary(loaded),
         }
 
+    def memory_in_use(self) -> int:
+        """Bytes that the next load gives back."""
+        loaded = self._engine.loaded
+        return 0 if loaded is None else _memory(loaded)
+
     def start(self, target: str, drafters: tuple[str, ...]) -> None:
         """Returns at once; what was loaded stays if the new load fails."""
         request = self._preferences.current.settings.load_request(target, drafters)
@@ -87,8 +92,9 @@ class Loading:
 
 
 def _summary(loaded: LoadedSummary) -> dict[str, Any]:
-    memory = loaded.target.bytes + loaded.target.kv_bytes
-    return {
-        **asdict(loaded),
-        "memory_bytes": memory + sum(drafter.memory_bytes for drafter in loaded.drafters),
-    }
+    return {**asdict(loaded), "memory_bytes": _memory(loaded)}
+
+
+def _memory(loaded: LoadedSummary) -> int:
+    drafters = sum(drafter.memory_bytes for drafter in loaded.drafters)
+    return loaded.target.bytes + loaded.target.kv_bytes + drafters

@@ -3,44 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from app.choices import ModelChoice
+from engine.errors import UnknownModelError
+from engine.folders import DataFolder
+from engine.models.catalogue import Catalogue
+from engine.models.download_job import DownloadSnapshot
+from engine.models.downloads import Downloads
+from engine.models.entry import HUB_PREFIX, parse_hub_reference
+from engine.models.gguf import inspect
+from engine.models.hub_fetch import list_hub_files
+from engine.models.library import KnownModel, known_models
+from engine.models.locate import locate
+from engine.models.memory import ModelPlan, check_fit, free_ram
+from engine.models.pair import check_files
+from engine.models.transfer import RepoFile
 from engine.request import LoadRequest
 
-DownloadState = Literal["waiting", "running", "done", "failed", "cancelled"]
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """Whether a load fits into memory. level "warn": it may swap; "refuse": it cannot work."""
-
-    level: Literal["ok", "warn", "refuse"]
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class RepoFile:
-    """A GGUF file of a Hub repository. quant: as its name says, such as Q4_K_M."""
-
-    name: str
-    bytes: int
-    quant: str
-
-
-@dataclass(frozen=True, slots=True)
-class Download:
-    """A row of the downloads list. total: 0 while unknown. seconds_left: None while unknown."""
-
-    id: str
-    name: str
-    state: DownloadState
-    bytes: int
-    total: int
-    bytes_per_second: float = 0.0
-    seconds_left: float | None = None
-    message: str = ""
+DEFAULT_CONTEXT = 8192
 
 
 class Shelf(Protocol):
@@ -52,7 +33,9 @@ class Shelf(Protocol):
         """Why a model cannot draft for a target, None if it can."""
         ...
 
-    def fit(self, request: LoadRequest) -> Fit: ...
+    def memory_warning(self, request: LoadRequest, drafters: tuple[str, ...], in_use: int) -> str:
+        """What to know before this load, "" if there is plenty. in_use: bytes it will replace."""
+        ...
 
     def repository_files(self, repository: str) -> tuple[RepoFile, ...]: ...
 
@@ -60,7 +43,7 @@ class Shelf(Protocol):
 
     def fetch_file(self, repository: str, name: str) -> None: ...
 
-    def downloads(self) -> tuple[Download, ...]: ...
+    def downloads(self) -> tuple[DownloadSnapshot, ...]: ...
 
     def cancel(self, download: str) -> None: ...
 
@@ -71,7 +54,114 @@ class Shelf(Protocol):
         ...
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Called, from any thread, when downloads or models have changed."""
+        """Called, from any thread, whenever a download has changed."""
         ...
 
     def close(self) -> None: ...
+
+
+class LibraryShelf:
+    """The shelf over the engine's model library; reads the catalogue afresh at every question."""
+
+    def __init__(self, folder: DataFolder) -> None:
+        self._folder = folder
+        self._downloads = Downloads(folder)
+
+    def models(self) -> tuple[ModelChoice, ...]:
+        return tuple(_choice(model) for model in self._known())
+
+    def obstacle(self, target: str, drafter: str) -> str | None:
+        known = {model.id: model for model in self._known()}
+        ours, theirs = known.get(target), known.get(drafter)
+        if ours is None or theirs is None:
+            return "no longer there"
+        if ours.path is not None and theirs.path is not None:
+            if ours.problem or theirs.problem:
+                return theirs.problem or ours.problem
+            return check_files(ours.path, theirs.path).reason or None
+        return _catalogue_obstacle(ours, theirs)
+
+    def memory_warning(self, request: LoadRequest, drafters: tuple[str, ...], in_use: int) -> str:
+        """Only a warning: whether it can be loaded is the engine's to say, which knows the GPU."""
+        models = [request.target, *(name for name in map(_model_of, drafters) if name)]
+        catalogue = Catalogue.load(self._folder)
+        infos = [inspect(locate(name, catalogue, self._folder).path) for name in models]
+        context = request.context_length or min(
+            infos[0].context_length or DEFAULT_CONTEXT, DEFAULT_CONTEXT
+        )
+        plans = [ModelPlan(info, swa_full=False) for info in infos]
+        report = check_fit(plans, context, free_ram() + in_use)
+        return report.message if report.level == "warn" else ""
+
+    def repository_files(self, repository: str) -> tuple[RepoFile, ...]:
+        if parse_hub_reference(f"{HUB_PREFIX}{repository}/x.gguf") is None:
+            raise UnknownModelError("write the repository as owner/repo")
+        return list_hub_files(repository)
+
+    def fetch_model(self, model: str) -> None:
+        entry = Catalogue.load(self._folder).get(model)
+        if entry is None:
+            raise UnknownModelError(f"{model} is not in the catalogue")
+        self._downloads.start(entry)
+
+    def fetch_file(self, repository: str, name: str) -> None:
+        source = parse_hub_reference(f"{HUB_PREFIX}{repository}/{name}")
+        if source is None:
+            raise UnknownModelError(f"{repository}/{name} is not a file of the Hub")
+        self._downloads.start(source)
+
+    def downloads(self) -> tuple[DownloadSnapshot, ...]:
+        return self._downloads.jobs()
+
+    def cancel(self, download: str) -> None:
+        self._downloads.cancel(download)
+
+    def retry(self, download: str) -> None:
+        self._downloads.retry(download)
+
+    def dismiss(self, download: str) -> None:
+        self._downloads.dismiss(download)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        self._downloads.subscribe(listener)
+
+    def close(self) -> None:
+        self._downloads.close()
+
+    def _known(self) -> tuple[KnownModel, ...]:
+        return known_models(Catalogue.load(self._folder), self._folder)
+
+
+def _choice(model: KnownModel) -> ModelChoice:
+    entry = model.entry
+    needs = model.info.needs if model.info is not None else None
+    parts = [model.quant, entry.licence if entry else "", _origin(model)]
+    return ModelChoice(
+        id=model.id,
+        name=model.name,
+        bytes=model.bytes,
+        downloaded=model.path is not None,
+        detail=" · ".join(part for part in parts if part),
+        downloadable=model.path is None and entry is not None and bool(entry.sources),
+        drafters=entry.drafters if entry else (),
+        problem=model.problem or (f"needs {needs}" if needs else ""),
+    )
+
+
+def _origin(model: KnownModel) -> str:
+    return {"folder": "in your folder", "derived": "made here", "hub": "from the Hub"}.get(
+        model.origin, ""
+    )
+
+
+def _catalogue_obstacle(target: KnownModel, drafter: KnownModel) -> str | None:
+    """Before both files are here, the catalogue's word on tokenizers is all there is."""
+    if target.entry is None or drafter.entry is None:
+        return None
+    ours, theirs = target.entry.tokenizer, drafter.entry.tokenizer
+    return None if ours == theirs else f"tokenizer {theirs} against {ours}"
+
+
+def _model_of(drafter: str) -> str | None:
+    kind, _, argument = drafter.partition(":")
+    return argument if kind == "model" else None

@@ -85,13 +85,9 @@ export class ModelBar {
       this.target.open();
       return;
     }
-    const fit = await this.page.call("fit", pair);
-    if (fit.level === "refuse") {
-      this.showMessage("error", `This would not fit into memory: ${fit.message}.`);
-      return;
-    }
-    if (fit.level === "warn") {
-      const question = { title: "Little memory left", text: capital(fit.message), yes: "Load anyway" };
+    const warning = await this.page.call("memory", pair);
+    if (warning) {
+      const question = { title: "Little memory left", text: capital(warning), yes: "Load anyway" };
       if (!(await this.page.ask(question))) return;
     }
     this.requested = JSON.stringify(pair);

@@ -12,7 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from engine.errors import ContextLengthError, EngineDiedError, EngineError, ModelFileError
+from engine.errors import (
+    ContextLengthError,
+    EngineDiedError,
+    EngineError,
+    MemoryLimitError,
+    ModelFileError,
+)
 from engine.events import (
     EmittedToken,
     Finished,
@@ -177,6 +183,8 @@ class FakeEngine:
                 on_progress(LoadProgress(1, f"reading {request.target}", step / 4))
             if self.pace:
                 time.sleep(0.05)
+        if request.context_length > 100_000:
+            raise MemoryLimitError("needs 61.2 GB, 12.0 GB are free: a context of 16,384 would fit")
         if request.target == "broken":
             raise ModelFileError("broken.gguf ends in the middle of a tensor: download it again")
         target = ModelSummary(

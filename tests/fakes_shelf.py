@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from app.choices import ModelChoice
-from app.shelf import Download, Fit, RepoFile
 from engine.errors import DownloadError
+from engine.models.download_job import DownloadSnapshot
+from engine.models.transfer import RepoFile
 from engine.request import LoadRequest
 
 MODELS = (
@@ -33,7 +34,7 @@ FAMILIES = {"starter": "smol", "tiny-draft": "smol", "coder": "qwen", "coder-sma
 class FakeShelf:
     def __init__(self) -> None:
         self._models = list(MODELS)
-        self._downloads: dict[str, Download] = {}
+        self._downloads: dict[str, DownloadSnapshot] = {}
         self._listeners: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
@@ -45,12 +46,10 @@ class FakeShelf:
             return None
         return "vocabulary 151,936 against 49,152"
 
-    def fit(self, request: LoadRequest) -> Fit:
-        if request.context_length > 100_000:
-            return Fit("refuse", "needs 61.2 GB, 12.0 GB are free: a context of 16,384 would fit")
+    def memory_warning(self, request: LoadRequest, drafters: tuple[str, ...], in_use: int) -> str:
         if request.target == "coder":
-            return Fit("warn", "needs 11.4 GB of 12.0 GB free: other programs may be slowed down")
-        return Fit("ok", "needs 0.2 GB of 12.0 GB free")
+            return "needs 11.4 GB of 12.0 GB free: little is left for other programs"
+        return ""
 
     def repository_files(self, repository: str) -> tuple[RepoFile, ...]:
         if repository != "owner/repo":
@@ -62,12 +61,12 @@ class FakeShelf:
 
     def fetch_model(self, model: str) -> None:
         entry = next(entry for entry in self._models if entry.id == model)
-        self._add(Download(model, entry.name, "running", 0, entry.bytes))
+        self._add(DownloadSnapshot(model, entry.name, "running", 0, entry.bytes))
 
     def fetch_file(self, repository: str, name: str) -> None:
-        self._add(Download(f"{repository}/{name}", name, "running", 0, 4_920_000_000))
+        self._add(DownloadSnapshot(f"{repository}/{name}", name, "running", 0, 4_920_000_000))
 
-    def downloads(self) -> tuple[Download, ...]:
+    def downloads(self) -> tuple[DownloadSnapshot, ...]:
         return tuple(self._downloads.values())
 
     def cancel(self, download: str) -> None:
@@ -92,7 +91,7 @@ class FakeShelf:
         half = row.total // 2
         self._add(replace(row, bytes=half, bytes_per_second=8.4e6, seconds_left=half / 8.4e6))
 
-    def _add(self, download: Download) -> None:
+    def _add(self, download: DownloadSnapshot) -> None:
         with self._lock:
             self._downloads[download.id] = download
         self._changed()

@@ -1,0 +1,110 @@
+"""The command line of the page: flags, a free port, the browser, and errors as one line."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import socket
+import sys
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.client import EngineClient
+from engine.data_folder import data_folder
+from engine.errors import BadOptionError, EngineError
+from engine.folders import DataFolder, default_data_folder
+
+DEFAULT_PORT = 7860
+PORTS_TRIED = 20
+DESCRIPTION = """\
+Speculative decoding you can watch. Without a command: the page, in your browser.
+Commands: generate, bench, verify, calibrate, models, train, doctor (forerun COMMAND --help).
+"""
+
+
+def run_page(arguments: Sequence[str]) -> int:
+    """Exit code: 0 when the user ended it, 1 and 2 as in the commands."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING)
+    try:
+        return _serve(options)
+    except EngineError as error:
+        print(f"forerun: {error}", file=sys.stderr)
+        return error.exit_code
+    except OSError as error:
+        print(f"forerun: {error} (check that the folder is writable)", file=sys.stderr)
+        return 1
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from app.run import serve
+    from app.server import is_loopback
+    from app.services import Application
+    from app.shelf import LibraryShelf
+
+    if not is_loopback(options.host):
+        warning = "anyone who reaches this address can read your chats and load models"
+        print(f"forerun: listening on {options.host}: {warning}", file=sys.stderr)
+    port = free_port(options.host, options.port)
+    folder = (
+        DataFolder(data_folder(options.data_dir)) if options.data_dir else default_data_folder()
+    )
+    folder.ensure()
+    application = Application(EngineClient(folder), LibraryShelf(folder), folder)
+    application.load_last()
+    shown = f"[{options.host}]" if ":" in options.host else options.host
+    address = f"http://{shown}:{port}/"
+
+    def ready() -> None:
+        print(f"Forerun is ready: {address}  (Ctrl+C ends it)", flush=True)
+        if not options.no_browser:
+            webbrowser.open(address)
+
+    serve(application, options.host, port, ready, options.verbose)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="forerun",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    parser.add_argument("--port", type=int, default=None, help=f"default: {DEFAULT_PORT} or next")
+    parser.add_argument("--no-browser", action="store_true", help="do not open the browser")
+    parser.add_argument("--data-dir", type=Path, default=None, help="where models and chats are")
+    parser.add_argument("--verbose", action="store_true", help="log more to the terminal")
+    return parser
+
+
+def free_port(host: str, wanted: int | None) -> int:
+    """The wanted port, or without a wish the first free one from the default on.
+
+    Raises BadOptionError if there is none.
+    """
+    if wanted is not None:
+        if not 1 <= wanted <= 65535:
+            raise BadOptionError("--port must be between 1 and 65535")
+        if not _is_free(host, wanted):
+            raise BadOptionError(f"port {wanted} of {host} cannot be used: choose another --port")
+        return wanted
+    for port in range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED):
+        if _is_free(host, port):
+            return port
+    last = DEFAULT_PORT + PORTS_TRIED - 1
+    raise BadOptionError(f"ports {DEFAULT_PORT} to {last} are taken: choose one with --port")
+
+
+def _is_free(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # As the server will do: a port that only lingers after its last user is free.
+        if sys.platform != "win32":
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+        return True
