@@ -113,7 +113,7 @@ def _hub(table: _Table) -> HubSource:
         table.text("repo"), table.text("file"), table.text("revision", required=False) or "main"
     )
     if parse_hub_reference(source.reference) is None:
-        raise table.error("repo", "and file must look like owner/name and path/to/file.gguf")
+        raise table.error("repo", "or file is malformed: owner/name and path/to/file.gguf")
     return source
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 HUB_PREFIX = "hub:"
+_REVISION = re.compile(r"[\w.-]+")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -20,7 +21,9 @@ class HubSource:
 
     @property
     def reference(self) -> str:
-        return f"{HUB_PREFIX}{self.repo}/{self.file}"
+        """The form in which commands and menus name this file."""
+        revision = "" if self.revision == "main" else f"@{self.revision}"
+        return f"{HUB_PREFIX}{self.repo}{revision}/{self.file}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class ModelEntry:
 
     tokenizer: models with the same word share a vocabulary. bytes: 0 if not known before the
     download. sha256: None where the Hub's own checksum decides. context: trained length, tokens.
-    sources: tried in order. drafters: suggested ids. origin: "catalogue" or "user".
+    sources: tried in order. drafters: suggested ids. origin: "catalogue", "user" or "hub".
     """
 
     id: str
@@ -71,6 +74,21 @@ class ModelEntry:
         return asdict(self)
 
 
+def hub_entry(source: HubSource) -> ModelEntry:
+    """An entry for a file that is known by its address alone."""
+    return ModelEntry(
+        id=source.reference,
+        name=source.file.rpartition("/")[2].removesuffix(".gguf"),
+        family="",
+        tokenizer="",
+        parameters="",
+        quant="",
+        licence="",
+        sources=(source,),
+        origin="hub",
+    )
+
+
 def parse_hub_reference(reference: str) -> HubSource | None:
     """hub:owner/repo/file.gguf, optionally hub:owner/repo@revision/file.gguf; None if malformed."""
     if not reference.startswith(HUB_PREFIX):
@@ -80,7 +98,8 @@ def parse_hub_reference(reference: str) -> HubSource | None:
         return None
     name, _, revision = parts[1].partition("@")
     repo, file = f"{parts[0]}/{name}", parts[2]
+    revision = revision or "main"
     safe = not any(piece in ("", ".", "..") for piece in file.split("/")) and "\\" not in file
     if not _REPOSITORY.fullmatch(repo) or not safe or not file.endswith(".gguf"):
         return None
-    return HubSource(repo, file, revision or "main")
+    return HubSource(repo, file, revision) if _REVISION.fullmatch(revision) else None

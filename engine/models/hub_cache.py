@@ -8,6 +8,7 @@ import, about half a second, out of every command.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,13 +21,13 @@ from engine.models.files import write_atomically
 
 
 def hub_cache() -> Path:
-    """HF_HUB_CACHE, or the place that the environment and the platform give it."""
-    return Path(constants.HF_HUB_CACHE)
+    """HF_HUB_CACHE as it is now (the library reads it once), else the library's own choice."""
+    return Path(os.environ.get("HF_HUB_CACHE") or constants.HF_HUB_CACHE).expanduser()
 
 
 def cached_file(source: HubSource, cache: Path | None = None) -> Path | None:
     """The complete file of this source, None if it is not in the cache."""
-    repository = _repository(source.repo, cache or hub_cache())
+    repository = repository_folder(source.repo, cache or hub_cache())
     commit = source.revision
     reference = repository / "refs" / source.revision
     if reference.is_file():
@@ -37,7 +38,7 @@ def cached_file(source: HubSource, cache: Path | None = None) -> Path | None:
 
 def remove_cached(source: HubSource, cache: Path | None = None) -> int:
     """Delete the file from every snapshot, and its blob; returns the bytes freed."""
-    repository = _repository(source.repo, cache or hub_cache())
+    repository = repository_folder(source.repo, cache or hub_cache())
     found = [path for path in repository.glob(f"snapshots/*/{source.file}") if path.is_file()]
     freed = 0
     for blob in {path.resolve() for path in found}:
@@ -80,5 +81,6 @@ def _write(data_folder: DataFolder, sources: Iterable[HubSource]) -> None:
     write_atomically(data_folder.hub_record_file, json.dumps(rows, indent=2) + "\n")
 
 
-def _repository(repo: str, cache: Path) -> Path:
+def repository_folder(repo: str, cache: Path) -> Path:
+    """Where the cache keeps a repository."""
     return cache / f"models--{repo.replace('/', '--')}"

@@ -12,7 +12,7 @@ from typing import Any
 from engine.errors import ModelFileError, UnknownModelError
 from engine.folders import DataFolder
 from engine.models.catalogue import Catalogue
-from engine.models.entry import HubSource, ModelEntry, parse_hub_reference
+from engine.models.entry import ModelEntry, parse_hub_reference
 from engine.models.gguf import GgufInfo, inspect
 from engine.models.hub_cache import cached_file, forget, recorded, remove_cached
 from engine.models.locate import fetched_path, locate, own_path
@@ -98,7 +98,7 @@ def _candidates(catalogue: Catalogue, data_folder: DataFolder) -> Iterator[Known
     for source in recorded(data_folder):
         path = cached_file(source)
         if path is not None:
-            yield _known(KnownModel(_reference(source), Path(source.file).stem, "hub", path))
+            yield _known(KnownModel(source.reference, Path(source.file).stem, "hub", path))
     own = {own_path(id_, data_folder) for id_ in catalogue.ids}
     folders = [(data_folder.derived, "derived"), (data_folder.models, "folder")]
     folders += [(folder, "folder") for folder in catalogue.folders]
@@ -140,9 +140,3 @@ def _known(model: KnownModel) -> KnownModel:
 def _readable_name(model: KnownModel, info: GgufInfo) -> str:
     """The file's own name tells two quantisations of one model apart; metadata does not."""
     return f"{info.name} {info.quant}" if info.name != model.name else model.name
-
-
-def _reference(source: HubSource) -> str:
-    if source.revision == "main":
-        return source.reference
-    return source.reference.replace(source.repo, f"{source.repo}@{source.revision}", 1)
