@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.distribution import Distribution
@@ -83,7 +83,19 @@ class Proposal:
     def pruned(self, max_depth: int) -> Proposal:
         """The same tree without the nodes deeper than max_depth."""
         depths = self.depths
-        kept = [index for index, depth in enumerate(depths) if depth <= max_depth]
+        return self._only([index for index, depth in enumerate(depths) if depth <= max_depth])
+
+    def ended_at(self, is_end: Callable[[int], bool]) -> Proposal:
+        """The same tree without the nodes below a token that ends the reply.
+
+        Dropping what comes after a drawn token, but never that token, keeps every rule exact.
+        """
+        below_end: list[bool] = []
+        for parent in self.parents:
+            below_end.append(parent != ROOT and (below_end[parent] or is_end(self.tokens[parent])))
+        return self._only([index for index, below in enumerate(below_end) if not below])
+
+    def _only(self, kept: Sequence[int]) -> Proposal:
         if len(kept) == len(self.tokens):
             return self
         new_index = {old: new for new, old in enumerate(kept)} | {ROOT: ROOT}

@@ -1,1 +1,1 @@
-"""Drafters: one file each, one protocol (base.py)."""
+"""Everything that proposes tokens: one file each, one protocol (base.py)."""

@@ -20,6 +20,10 @@ TargetNeeds = Literal["nothing", "final hidden state", "layer outputs"]
 class DraftPolicy(Protocol):
     """The controller's side that a drafter sees: may another token be drafted?"""
 
+    def may_start(self, drafter: str) -> bool:
+        """Ask once a round before any work; no means this drafter is parked."""
+        ...
+
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
         """Ask BEFORE drawing the token at `depth` (from 1); deciding after the draw is biased.
 

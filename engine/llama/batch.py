@@ -20,14 +20,15 @@ class Batch:
         self._outputs = np.ctypeslib.as_array(self._batch.logits, shape=(capacity,))
         self._closed = False
 
-    def fill(self, tokens: Sequence[int], position: int, *, output: bool) -> object:
-        """A run of tokens of sequence 0 at position, position + 1, ...; returns the batch."""
+    def fill(self, tokens: Sequence[int], position: int, *, outputs: int) -> object:
+        """A run of tokens of sequence 0 from position on; the last `outputs` get logits."""
         count = len(tokens)
         self._batch.n_tokens = count
         self._tokens[:count] = tokens
         self._positions[:count] = np.arange(position, position + count)
         self._counts[:count] = 1
-        self._outputs[:count] = output
+        self._outputs[: count - outputs] = False
+        self._outputs[count - outputs : count] = True
         for index in range(count):
             self._batch.seq_id[index][0] = 0
         return self._batch

@@ -23,7 +23,7 @@ from engine.llama.tree import tree_sequences
 from engine.proposal import ROOT, Proposal
 
 PREFILL_CHUNK = 512
-_FLASH_ATTENTION_AUTO = -1
+_FLASH_ATTENTION = {None: -1, False: 0, True: 1}  # llama_flash_attn_type
 
 
 class PassAborted(Exception):  # noqa: N818 - not an error: the stop flag was set
@@ -34,7 +34,8 @@ class PassAborted(Exception):  # noqa: N818 - not an error: the stop flag was se
 class ContextOptions:
     """context_length, max_rows in tokens. max_rows: widest pass with logits. max_leaves: of a tree.
 
-    embeddings: also return the final hidden state of every row.
+    embeddings: also return the final hidden state of every row. flash_attention: None leaves the
+    choice to llama.cpp.
     """
 
     context_length: int
@@ -43,6 +44,7 @@ class ContextOptions:
     max_leaves: int = 1
     max_rollback: int = 16
     embeddings: bool = False
+    flash_attention: bool | None = None
 
 
 class Context:
@@ -75,7 +77,7 @@ class Context:
         params.n_outputs_max = options.max_rows
         params.n_outputs_max_per_seq = options.max_rows
         params.n_threads = params.n_threads_batch = options.threads
-        params.flash_attn_type = _FLASH_ATTENTION_AUTO
+        params.flash_attn_type = _FLASH_ATTENTION[options.flash_attention]
         params.kv_unified = True
         params.swa_full = options.max_leaves > 1  # trees copy sequences: no cell reuse in a window
         params.embeddings = options.embeddings
@@ -97,7 +99,7 @@ class Context:
         if not self.model.has_recurrent_state:
             return True
         token = max(self.model.vocab.bos, 0)
-        self._run(self._batch.fill([token, token], 0, output=True))
+        self._run(self._batch.fill([token, token], 0, outputs=2))
         possible = bool(native.llama_memory_seq_rm(self._memory, 0, 1, -1))
         native.llama_memory_clear(self._memory, True)
         return possible
@@ -147,15 +149,21 @@ class Context:
         """Appends tokens without logits, at most PREFILL_CHUNK at once."""
         if len(tokens) > PREFILL_CHUNK:
             raise ValueError("feed takes one chunk at a time")
-        self._append(tokens, output=False)
+        self._append(tokens, outputs=0)
 
     def extend(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         """Appends tokens and returns their logits [len(tokens), vocabulary]."""
-        self._append(tokens, output=True)
+        self._append(tokens, outputs=len(tokens))
         return self._logits(len(tokens))
 
-    def _append(self, tokens: Sequence[int], *, output: bool) -> None:
-        self._run(self._batch.fill(tokens, len(self.tokens), output=output))
+    def extend_to_last(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """Appends tokens and returns the logits after the last one [vocabulary]."""
+        self._append(tokens, outputs=1)
+        row: NDArray[np.float32] = self._logits(1)[0]
+        return row
+
+    def _append(self, tokens: Sequence[int], *, outputs: int) -> None:
+        self._run(self._batch.fill(tokens, len(self.tokens), outputs=outputs))
         self.tokens.extend(tokens)
 
     def verify(self, last_token: int, proposal: Proposal) -> NDArray[np.float32]:
@@ -255,4 +263,4 @@ def _rows(pointer: object, rows: int, width: int) -> NDArray[np.float32]:
     if not address:
         raise NativeError("llama.cpp returned no output for the pass")
     buffer = (ctypes.c_float * (rows * width)).from_address(address)
-    return np.frombuffer(buffer, np.float32).reshape(rows, width)
+    return np.ctypeslib.as_array(buffer).reshape(rows, width)

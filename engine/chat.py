@@ -1,0 +1,108 @@
+"""Messages to prompt text with the model's own chat template, in a sandbox.
+
+A file without a template gets a documented plain one: "User: ...", "Assistant: ...".
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from jinja2 import Template
+from jinja2 import TemplateError as JinjaError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from engine.errors import TemplateError
+from engine.request import Message
+
+
+class ChatTemplate:
+    """source: the template of the GGUF file, None for the plain fallback."""
+
+    def __init__(self, source: str | None, bos: str, eos: str) -> None:
+        self.is_builtin = source is not None
+        self._bos = bos
+        self._eos = eos
+        self._template = None if source is None else _compile(source)
+
+    def render(self, messages: Sequence[Message]) -> str:
+        """The prompt, ending where the assistant's reply starts.
+
+        TemplateError when the template refuses the messages. A template that refuses a system
+        message gets it as the beginning of the first user message.
+        """
+        if self._template is None:
+            return _plain_prompt(messages)
+        attempts: list[Sequence[Message]] = [messages]
+        refusal: _Refused | None = None
+        merged = _merge_system(messages)
+        if merged is not None:
+            attempts.append(merged)
+        for attempt in attempts:
+            try:
+                return self._apply(self._template, attempt)
+            except _Refused as said:
+                refusal = said
+        raise TemplateError(f"the model's chat template says: {refusal}")
+
+    def _apply(self, template: Template, messages: Sequence[Message]) -> str:
+        try:
+            return template.render(
+                messages=[{"role": m.role, "content": m.content} for m in messages],
+                add_generation_prompt=True,
+                bos_token=self._bos,
+                eos_token=self._eos,
+            )
+        except (JinjaError, TypeError, ValueError, RecursionError) as error:
+            raise TemplateError(f"the model's chat template failed: {error}") from error
+
+
+def _compile(source: str) -> Template:
+    try:
+        return _environment().from_string(source)
+    except JinjaError as error:
+        raise TemplateError(f"the model's chat template does not parse: {error}") from error
+
+
+class _Refused(Exception):  # noqa: N818 - the template's own word, not a fault
+    """raise_exception was called by the template."""
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.loopcontrols"],
+    )
+    environment.globals["raise_exception"] = _refuse
+    environment.globals["strftime_now"] = _strftime_now
+    environment.filters["tojson"] = _to_json
+    return environment
+
+
+def _refuse(message: str) -> None:
+    raise _Refused(message)
+
+
+def _strftime_now(pattern: str) -> str:
+    return datetime.datetime.now().strftime(pattern)
+
+
+def _to_json(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _merge_system(messages: Sequence[Message]) -> tuple[Message, ...] | None:
+    """The system text in front of the first user message; None if there is nothing to merge."""
+    if len(messages) < 2 or messages[0].role != "system" or messages[1].role != "user":
+        return None
+    first = Message("user", f"{messages[0].content}\n\n{messages[1].content}")
+    return (first, *messages[2:])
+
+
+def _plain_prompt(messages: Sequence[Message]) -> str:
+    names = {"system": "", "user": "User: ", "assistant": "Assistant: "}
+    lines = [f"{names[message.role]}{message.content}\n\n" for message in messages]
+    return "".join(lines) + "Assistant:"

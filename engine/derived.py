@@ -1,0 +1,93 @@
+"""Models the engine makes from others, kept in the data folder and made only once."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from engine.errors import BadOptionError
+from engine.llama.log import NativeLog
+from engine.llama.quantize import copy_without_layers, requantize
+
+_POLL_SECONDS = 0.2
+Progress = Callable[[float], None]
+
+
+def default_skip(layers: int) -> tuple[int, ...]:
+    """About one layer in seven, spread over the middle: the first and last layers matter most."""
+    count = max(1, round(layers / 7))
+    first, last = 0.3 * layers, 0.85 * layers
+    step = (last - first) / count
+    return tuple(sorted({int(first + (index + 0.5) * step) for index in range(count)}))
+
+
+def skipped_copy(
+    source: Path, layers: int, skip: Sequence[int], folder: Path, log: NativeLog, report: Progress
+) -> Path:
+    """The model without the layers in `skip`, made now if it is not there yet."""
+    if not skip or any(not 0 <= layer < layers for layer in skip) or len(skip) >= layers:
+        raise BadOptionError(
+            f"layers to skip must be a few of 0 to {layers - 1}, not {'+'.join(map(str, skip))}"
+        )
+    name = f"skip-{'+'.join(map(str, sorted(skip)))}"
+    expected = source.stat().st_size * (layers - len(skip)) / layers
+    return _made_once(
+        derived_path(source, name, folder),
+        expected,
+        lambda part: copy_without_layers(source, part, skip, log),
+        report,
+    )
+
+
+def requantized_copy(
+    source: Path, file_format: str, folder: Path, log: NativeLog, report: Progress
+) -> Path:
+    """The model with all weights in `file_format`, made now if it is not there yet."""
+    return _made_once(
+        derived_path(source, file_format, folder),
+        float(source.stat().st_size),
+        lambda part: requantize(source, part, file_format, log),
+        report,
+    )
+
+
+def derived_path(source: Path, name: str, folder: Path) -> Path:
+    """Depends on the source file's identity, so that a replaced file gets a new copy."""
+    status = source.stat()
+    identity = f"{source.name}:{status.st_size}:{status.st_mtime_ns}"
+    mark = hashlib.sha256(identity.encode()).hexdigest()[:8]
+    return folder / f"{source.stem}-{mark}-{name}.gguf"
+
+
+def _made_once(
+    path: Path, expected_bytes: float, make: Callable[[Path], None], report: Progress
+) -> Path:
+    if path.is_file():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)
+    finished = threading.Event()
+    watcher = threading.Thread(
+        target=_report_growth, args=(part, expected_bytes, report, finished), daemon=True
+    )
+    watcher.start()
+    try:
+        make(part)
+        part.replace(path)
+    finally:
+        finished.set()
+        watcher.join()
+        part.unlink(missing_ok=True)
+    return path
+
+
+def _report_growth(
+    part: Path, expected_bytes: float, report: Progress, finished: threading.Event
+) -> None:
+    """llama.cpp does not report progress while it writes, but the file grows."""
+    while not finished.wait(_POLL_SECONDS):
+        written = part.stat().st_size if part.exists() else 0
+        report(min(1.0, written / expected_bytes))

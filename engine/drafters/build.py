@@ -1,0 +1,98 @@
+"""From a drafter expression to an open drafter for the loaded target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.derived import default_skip, skipped_copy
+from engine.drafters.base import Drafter
+from engine.drafters.expression import DrafterExpression, parse_skip
+from engine.drafters.first import FirstDrafter
+from engine.drafters.model import ModelDrafter
+from engine.drafters.ngram import NgramDrafter
+from engine.llama.abort import AbortFlag
+from engine.llama.context import Context, ContextOptions
+from engine.llama.log import NativeLog
+from engine.llama.model import Model, ModelOptions
+from engine.models.gguf import inspect
+from engine.models.memory import ModelPlan, estimate
+from engine.models.pair import require_pair
+
+Report = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What building a drafter needs. find_model: catalogue id or path to a file."""
+
+    target: Model
+    context_length: int
+    threads: int
+    gpu_layers: int
+    abort: AbortFlag
+    log: NativeLog
+    derived_folder: Path
+    find_model: Callable[[str], Path]
+    report: Report
+
+
+def build_drafter(expression: DrafterExpression, workshop: Workshop) -> Drafter:
+    """Opens every member; closes those already open when one fails."""
+    if expression.kind == "first":
+        return _build_group(expression, workshop)
+    if expression.kind == "ngram":
+        return NgramDrafter()
+    if expression.kind == "early-exit":
+        return _build_early_exit(expression, workshop)
+    return _build_model(str(expression), workshop.find_model(expression.argument), workshop)
+
+
+def _build_group(expression: DrafterExpression, workshop: Workshop) -> Drafter:
+    members: list[Drafter] = []
+    try:
+        for member in expression.members:
+            members.append(build_drafter(member, workshop))
+    except BaseException:
+        for member_drafter in members:
+            member_drafter.close()
+        raise
+    return FirstDrafter(members)
+
+
+def _build_early_exit(expression: DrafterExpression, workshop: Workshop) -> Drafter:
+    target = workshop.target
+    skip = parse_skip(expression.argument) if expression.argument else default_skip(target.layers)
+    label = f"leaving out layers {', '.join(map(str, skip))}"
+    path = skipped_copy(
+        target.path,
+        target.layers,
+        skip,
+        workshop.derived_folder,
+        workshop.log,
+        lambda fraction: workshop.report(label, fraction),
+    )
+    return _build_model(str(expression), path, workshop)
+
+
+def _build_model(name: str, path: Path, workshop: Workshop) -> Drafter:
+    pair = require_pair(workshop.target.path, path)
+    plan = ModelPlan(inspect(path), workshop.gpu_layers, output_rows=1, swa_full=False)
+    model = Model(
+        path,
+        ModelOptions(gpu_layers=workshop.gpu_layers),
+        workshop.log,
+        lambda fraction: workshop.report(f"reading {path.stem}", fraction),
+    )
+    try:
+        context = Context(
+            model,
+            ContextOptions(workshop.context_length, 1, workshop.threads),
+            workshop.abort,
+        )
+    except BaseException:
+        model.close()
+        raise
+    memory = estimate(plan, workshop.context_length)
+    return ModelDrafter(name, context, pair.draft_limit, memory.weights + memory.kv, model.close)

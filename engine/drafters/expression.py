@@ -1,0 +1,81 @@
+"""Drafter expressions: "model:qwen-coder-0.5b", "ngram", "first(ngram,early-exit:skip=4+5)"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.errors import BadOptionError
+
+LEAF_KINDS = ("model", "ngram", "early-exit")
+GROUP_KINDS = ("first",)
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterExpression:
+    """kind is a name from LEAF_KINDS (with an argument or "") or GROUP_KINDS (with members)."""
+
+    kind: str
+    argument: str = ""
+    members: tuple[DrafterExpression, ...] = ()
+
+    def __str__(self) -> str:
+        if self.members:
+            return f"{self.kind}({','.join(map(str, self.members))})"
+        return f"{self.kind}:{self.argument}" if self.argument else self.kind
+
+    def leaves(self) -> tuple[DrafterExpression, ...]:
+        if not self.members:
+            return (self,)
+        return tuple(leaf for member in self.members for leaf in member.leaves())
+
+
+def parse_expression(text: str) -> DrafterExpression:
+    """BadOptionError when the text is not a drafter expression."""
+    text = text.strip()
+    if text.endswith(")") and "(" in text:
+        kind, _, inner = text[:-1].partition("(")
+        if kind.strip() not in GROUP_KINDS:
+            raise BadOptionError(f"unknown drafter group {kind.strip()!r}; known: first(D,D)")
+        members = tuple(parse_expression(part) for part in _split_members(inner))
+        if len(members) < 2:
+            raise BadOptionError(f"{kind.strip()}(...) needs at least two drafters")
+        return DrafterExpression(kind.strip(), members=members)
+    kind, _, argument = text.partition(":")
+    if kind not in LEAF_KINDS:
+        raise BadOptionError(
+            f"unknown drafter {text!r}; use model:M, ngram, early-exit[:skip=1+2] or first(D,D)"
+        )
+    if kind == "model" and not argument:
+        raise BadOptionError("model: needs a model, for example model:qwen-coder-0.5b")
+    if kind == "ngram" and argument:
+        raise BadOptionError("ngram takes no argument")
+    if kind == "early-exit" and argument:
+        parse_skip(argument)
+    return DrafterExpression(kind, argument)
+
+
+def parse_skip(argument: str) -> tuple[int, ...]:
+    """ "skip=10+13+16" to (10, 13, 16)."""
+    name, _, value = argument.partition("=")
+    parts = value.split("+")
+    if name != "skip" or not all(part.isdigit() for part in parts):
+        raise BadOptionError(f"early-exit:{argument} is not of the form early-exit:skip=10+13+16")
+    return tuple(sorted({int(part) for part in parts}))
+
+
+def _split_members(inner: str) -> list[str]:
+    """Splits at commas outside parentheses."""
+    parts, depth, start = [], 0, 0
+    for index, character in enumerate(inner):
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            raise BadOptionError("unbalanced parentheses in the drafter expression")
+        if character == "," and depth == 0:
+            parts.append(inner[start:index])
+            start = index + 1
+    if depth:
+        raise BadOptionError("unbalanced parentheses in the drafter expression")
+    parts.append(inner[start:])
+    if not all(part.strip() for part in parts):
+        raise BadOptionError("an empty drafter in the drafter expression")
+    return parts

@@ -1,0 +1,154 @@
+"""Checks a load request against files and memory, and opens the target it asks for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+
+from engine.derived import default_skip
+from engine.drafters.expression import DrafterExpression, parse_expression, parse_skip
+from engine.errors import BadOptionError, MemoryLimitError, ModelFileError
+from engine.folders import DataFolder
+from engine.llama.library import Library, devices
+from engine.llama.model import Model, ModelOptions
+from engine.models.catalogue import Catalogue
+from engine.models.gguf import GgufInfo, inspect
+from engine.models.locate import LocatedModel, locate
+from engine.models.memory import ModelPlan, check_fit, free_ram
+from engine.models.pair import require_pair
+from engine.request import LoadRequest
+from engine.strict import StrictSetup, find_strict_setup
+
+DEFAULT_CONTEXT = 8192
+Report = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """A load request that passed every check that can be made before reading weights."""
+
+    request: LoadRequest
+    target: LocatedModel
+    info: GgufInfo
+    expression: DrafterExpression | None
+    context_length: int
+    threads: int
+    notices: tuple[str, ...]
+
+
+class Loader:
+    """Finds models and opens targets; keeps nothing loaded itself."""
+
+    def __init__(self, library: Library, data_folder: DataFolder) -> None:
+        self._library = library
+        self._folder = data_folder
+
+    def find_model(self, reference: str) -> Path:
+        return self._locate(reference).path
+
+    def _locate(self, reference: str) -> LocatedModel:
+        return locate(reference, Catalogue.load(self._folder), self._folder)
+
+    def plan(self, request: LoadRequest, bytes_in_use: int) -> LoadPlan:
+        """Raises a RequestError or ModelFileError that says why the load cannot work.
+
+        bytes_in_use: memory that the present load will give back.
+        """
+        target = self._locate(request.target)
+        info = inspect(target.path)
+        if info.needs is not None:
+            raise ModelFileError(f"{target.name} is not a target: it is {info.needs}")
+        context_length = request.context_length or min(
+            info.context_length or DEFAULT_CONTEXT, DEFAULT_CONTEXT
+        )
+        expression = parse_expression(request.drafter) if request.drafter else None
+        plans = [ModelPlan(info, request.gpu_layers if devices() else 0, swa_full=False)]
+        if expression is not None:
+            plans.extend(self._drafter_plans(expression, target.path, info))
+        notices = _check_memory(plans, context_length, bytes_in_use)
+        return LoadPlan(
+            request=request,
+            target=target,
+            info=info,
+            expression=expression,
+            context_length=context_length,
+            threads=request.threads or default_threads(),
+            notices=notices,
+        )
+
+    def _drafter_plans(
+        self, expression: DrafterExpression, target: Path, target_info: GgufInfo
+    ) -> list[ModelPlan]:
+        plans = []
+        for leaf in expression.leaves():
+            if leaf.kind == "model":
+                path = self.find_model(leaf.argument)
+                require_pair(target, path)
+                plans.append(ModelPlan(inspect(path), output_rows=1, swa_full=False))
+            elif leaf.kind == "early-exit":
+                plans.append(ModelPlan(_skipped_info(leaf, target_info), output_rows=1))
+        return plans
+
+    def open_target(self, plan: LoadPlan, repack: bool, report: Report) -> Model:
+        model = Model(
+            plan.target.path,
+            ModelOptions(plan.request.gpu_layers, repack),
+            self._library.log,
+            lambda fraction: report(f"reading {plan.target.name}", fraction),
+        )
+        if not model.generates_text:
+            model.close()
+            raise ModelFileError(f"{plan.target.name} does not generate text")
+        return model
+
+    def strict_setup(self, plan: LoadPlan, report: Report) -> StrictSetup:
+        def quiet(_label: str, _fraction: float) -> None:
+            pass
+
+        setup = find_strict_setup(
+            lambda repack: self.open_target(plan, repack, quiet),
+            plan.threads,
+            lambda fraction: report("finding the widest exact pass", fraction),
+        )
+        if setup.width < 1:
+            raise BadOptionError(
+                f"{plan.target.name} has no reproducible setup on this machine; use --numerics fast"
+            )
+        return setup
+
+
+def default_threads() -> int:
+    """Physical cores: hyper-threads slow llama.cpp's kernels down."""
+    return psutil.cpu_count(logical=False) or os.cpu_count() or 1
+
+
+def _skipped_info(leaf: DrafterExpression, info: GgufInfo) -> GgufInfo:
+    """What the target without some of its layers will look like."""
+    skip = parse_skip(leaf.argument) if leaf.argument else default_skip(info.block_count)
+    if any(layer >= info.block_count for layer in skip) or len(skip) >= info.block_count:
+        raise BadOptionError(
+            f"early-exit: the target has layers 0 to {info.block_count - 1}, "
+            f"cannot skip {'+'.join(map(str, skip))}"
+        )
+    kept = info.block_count - len(skip)
+    return replace(
+        info,
+        bytes=info.bytes * kept // info.block_count,
+        block_count=kept,
+        head_count_kv=info.head_count_kv[:kept],
+        full_layers=min(info.full_layers, kept),
+    )
+
+
+def _check_memory(
+    plans: list[ModelPlan], context_length: int, bytes_in_use: int
+) -> tuple[str, ...]:
+    device_bytes = sum(device.free_bytes for device in devices())
+    fit = check_fit(plans, context_length, free_ram() + bytes_in_use, device_bytes)
+    if fit.level == "refuse":
+        raise MemoryLimitError(f"not loaded: {fit.message}")
+    return (fit.message,) if fit.level == "warn" else ()

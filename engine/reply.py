@@ -1,0 +1,107 @@
+"""One reply: prefill what is new, run rounds, sum up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.controller import Controller
+from engine.decode import LoopOptions, RoundLoop, Streams
+from engine.drafters.base import Drafter
+from engine.errors import EngineError
+from engine.events import Finished, Notice, PromptProgress, RoundTrace, RunEvent
+from engine.llama.context import PREFILL_CHUNK, Context
+from engine.randomness import CoupledStream, IndependentStream
+from engine.request import Coupling, GenerateRequest
+from engine.sampling import Sampler
+from engine.stats import StatsCounter
+
+
+@dataclass(frozen=True, slots=True)
+class ReplySetup:
+    """What a reply is made with. max_width: widest verify pass allowed, in rows."""
+
+    context: Context
+    drafter: Drafter | None
+    controller: Controller
+    max_width: int
+
+
+class Reply:
+    """Afterwards `context_tokens` is what the KV caches stand for, the last token excepted."""
+
+    def __init__(
+        self, setup: ReplySetup, request: GenerateRequest, prompt: Sequence[int], seed: int
+    ) -> None:
+        self._setup = setup
+        self._request = request
+        self._prompt = list(prompt)
+        self._seed = seed
+        self._reused = 0
+        self._texts: list[str] = []
+        self._tokens: list[int] = []
+        self._prefill_seconds = 0.0
+        self._counter = StatsCounter()
+        self._drafter = setup.drafter
+        self._loop: RoundLoop | None = None
+
+    @property
+    def context_tokens(self) -> list[int]:
+        return [*self._prompt, *self._tokens]
+
+    def prefill(self, cancelled: Callable[[], bool]) -> Iterator[RunEvent]:
+        """Brings target and drafter to the prompt; its last token belongs to the first round."""
+        started = time.perf_counter()
+        context = self._setup.context
+        wanted = self._prompt[:-1]
+        self._reused = context.reuse(wanted)
+        yield PromptProgress(self._reused, len(wanted), self._reused)
+        for start in range(self._reused, len(wanted), PREFILL_CHUNK):
+            if cancelled():
+                return
+            context.feed(wanted[start : start + PREFILL_CHUNK])
+            yield PromptProgress(len(context.tokens), len(wanted), self._reused)
+        if self._drafter is not None and self._request.drafting.speculate != "off":
+            try:
+                self._drafter.begin(self._prompt)
+            except EngineError as error:
+                yield Notice(f"the drafter {self._drafter.name} cannot follow this chat: {error}")
+                self._drafter = None
+        self._prefill_seconds = time.perf_counter() - started
+
+    def rounds(self, cancelled: Callable[[], bool]) -> Iterator[RunEvent]:
+        """Round traces and notices until the reply ends."""
+        loop = self._loop = RoundLoop(
+            self._setup.context,
+            self._drafter,
+            self._setup.controller,
+            Sampler(self._request.sampling),
+            _streams(self._seed, self._request.drafting.coupling),
+            LoopOptions(self._request.max_tokens, self._setup.max_width, self._request.drafting),
+        )
+        self._counter = StatsCounter(self._prefill_seconds)
+        vocabulary = self._setup.context.model.vocab
+        for event in loop.run(self._prompt, vocabulary, cancelled):
+            if isinstance(event, RoundTrace):
+                self._counter.add(event)
+                self._tokens.extend(emitted.token for emitted in event.emitted)
+                self._texts.extend(emitted.text for emitted in event.emitted)
+            yield event
+
+    def finished(self) -> Finished:
+        return Finished(
+            text="".join(self._texts),
+            tokens=tuple(self._tokens),
+            finish=self._loop.finish if self._loop is not None else "cancelled",
+            prompt_tokens=len(self._prompt),
+            reused_prompt_tokens=self._reused,
+            seed=self._seed,
+            stats=self._counter.snapshot(),
+        )
+
+
+def _streams(seed: int, coupling: Coupling) -> Streams:
+    if coupling == "seed":
+        return Streams(CoupledStream(seed), CoupledStream(seed))
+    return Streams(IndependentStream(seed, "target"), IndependentStream(seed, "draft"))

@@ -1,0 +1,53 @@
+"""One reply as its consumer sees it: events in order, or the error that ended it."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterator
+
+from engine.errors import EngineError
+from engine.events import Finished, RunEvent
+
+
+class Run:
+    """Made by EngineClient.generate. One consumer; cancel may be called from any thread."""
+
+    def __init__(self, identity: int, on_cancel: Callable[[], None]) -> None:
+        self.id = identity
+        self._on_cancel = on_cancel
+        self._events: queue.SimpleQueue[RunEvent | EngineError] = queue.SimpleQueue()
+        self._ended = False
+
+    def next_event(self, timeout: float | None = None) -> RunEvent | None:
+        """The next event, None when `timeout` seconds passed or the run has ended.
+
+        Raises the EngineError that ended the run.
+        """
+        if self._ended:
+            return None
+        try:
+            event = self._events.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        if isinstance(event, EngineError):
+            self._ended = True
+            raise event
+        self._ended = isinstance(event, Finished)
+        return event
+
+    def events(self) -> Iterator[RunEvent]:
+        """All events, the last one is Finished."""
+        while (event := self.next_event()) is not None:
+            yield event
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    def cancel(self) -> None:
+        """Asks the engine to stop; Finished(finish="cancelled") follows within one round."""
+        self._on_cancel()
+
+    def push(self, event: RunEvent | EngineError) -> None:
+        """For the client only."""
+        self._events.put(event)

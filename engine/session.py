@@ -1,0 +1,238 @@
+"""What is loaded, and one reply at a time from it: the engine process's whole state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from engine.auto_draft import AutoDraft
+from engine.calibrate import measure_passes
+from engine.chat import ChatTemplate
+from engine.controller import AlwaysDraft, Controller, NeverDraft
+from engine.cost import CostModel
+from engine.drafters.base import Drafter
+from engine.drafters.build import Workshop, build_drafter
+from engine.errors import BadOptionError, EngineError
+from engine.events import RunEvent
+from engine.folders import DataFolder
+from engine.llama.abort import AbortFlag
+from engine.llama.context import Context, ContextOptions, PassAborted
+from engine.llama.library import Library
+from engine.llama.model import Model
+from engine.llama.vocab import Vocab
+from engine.loading import Loader, LoadPlan, Report
+from engine.messages import DrafterSummary, LoadedSummary, ModelSummary
+from engine.models.memory import ModelPlan, estimate
+from engine.prompt import build_prompt
+from engine.randomness import random_seed
+from engine.reply import Reply, ReplySetup
+from engine.request import DraftParams, GenerateRequest, LoadRequest
+
+WIDEST_PASS = 65
+
+
+@dataclass(slots=True)
+class _Loaded:
+    """Everything open for one load. held: the context that the KV caches belong to."""
+
+    plan: LoadPlan
+    model: Model
+    context: Context
+    drafter: Drafter | None
+    template: ChatTemplate
+    max_width: int
+    summary: LoadedSummary
+    auto: AutoDraft | None
+    held: list[int]
+
+    def close(self) -> None:
+        if self.drafter is not None:
+            self.drafter.close()
+        self.context.close()
+        self.model.close()
+
+
+class Session:
+    def __init__(self, library: Library, data_folder: DataFolder, abort: AbortFlag) -> None:
+        self._library = library
+        self._folder = data_folder
+        self._abort = abort
+        self._loader = Loader(library, data_folder)
+        self._loaded: _Loaded | None = None
+
+    @property
+    def summary(self) -> LoadedSummary | None:
+        return self._loaded.summary if self._loaded is not None else None
+
+    # Loading
+
+    def load(self, request: LoadRequest, report: Report) -> LoadedSummary:
+        """Makes `request` what is loaded. When it fails, what was loaded stays (or comes back)."""
+        in_use = _bytes_in_use(self.summary)
+        plan = self._loader.plan(request, in_use)
+        previous = self._loaded
+        if previous is not None and previous.plan.request == request:
+            return previous.summary
+        self.unload()
+        try:
+            self._loaded = self._open(plan, report)
+        except EngineError:
+            if previous is not None:
+                self._loaded = self._open(previous.plan, report)
+            raise
+        return self._loaded.summary
+
+    def unload(self) -> None:
+        if self._loaded is not None:
+            self._loaded.close()
+            self._loaded = None
+
+    def _open(self, plan: LoadPlan, report: Report) -> _Loaded:
+        strict = (
+            self._loader.strict_setup(plan, report) if plan.request.numerics == "strict" else None
+        )
+        strict_width = strict.width if strict is not None else None
+        model = self._loader.open_target(plan, strict is None or strict.repack, report)
+        opened: list[Drafter | Context | Model] = [model]
+        try:
+            drafter = self._open_drafter(plan, model, report)
+            if drafter is not None:
+                opened.insert(0, drafter)
+            context = Context(
+                model,
+                ContextOptions(
+                    plan.context_length,
+                    WIDEST_PASS,
+                    plan.threads,
+                    max_leaves=drafter.max_leaves if drafter is not None else 1,
+                    flash_attention=strict.flash_attention if strict is not None else None,
+                ),
+                self._abort,
+            )
+            opened.insert(0, context)
+            if drafter is not None and not context.can_truncate:
+                raise BadOptionError(
+                    f"{plan.target.name} keeps a recurrent state that cannot be rolled back, so "
+                    "nothing can draft for it; load it without a drafter"
+                )
+            report("measuring this machine", 0.0)
+            auto = AutoDraft(CostModel(measure_passes(context))) if drafter is not None else None
+            template = _chat_template(plan, model)
+        except BaseException:
+            for resource in opened:
+                resource.close()
+            raise
+        return _Loaded(
+            plan=plan,
+            model=model,
+            context=context,
+            drafter=drafter,
+            template=template,
+            max_width=strict_width or WIDEST_PASS,
+            summary=_summary(plan, context, drafter, template, strict_width),
+            auto=auto,
+            held=[],
+        )
+
+    def _open_drafter(self, plan: LoadPlan, model: Model, report: Report) -> Drafter | None:
+        if plan.expression is None:
+            return None
+        workshop = Workshop(
+            target=model,
+            context_length=plan.context_length,
+            threads=plan.threads,
+            gpu_layers=plan.request.gpu_layers,
+            abort=self._abort,
+            log=self._library.log,
+            derived_folder=self._folder.derived,
+            find_model=self._loader.find_model,
+            report=report,
+        )
+        return build_drafter(plan.expression, workshop)
+
+    # Replying
+
+    def generate(
+        self, request: GenerateRequest, cancelled: Callable[[], bool]
+    ) -> Iterator[RunEvent]:
+        """The events of one reply. Closing the iterator early leaves valid caches."""
+        loaded = self._loaded
+        if loaded is None:
+            raise BadOptionError("no model is loaded; choose a target first")
+        prompt, notices = build_prompt(request, loaded.template, loaded.context, tuple(loaded.held))
+        yield from notices
+        seed = request.sampling.seed
+        setup = ReplySetup(
+            context=loaded.context,
+            drafter=loaded.drafter,
+            controller=_controller(loaded, request.drafting),
+            max_width=loaded.max_width,
+        )
+        reply = Reply(setup, request, prompt, random_seed() if seed is None else seed)
+        try:
+            yield from reply.prefill(cancelled)
+            yield from reply.rounds(cancelled)
+        except PassAborted:
+            pass  # stopped inside a pass: what was emitted so far is the reply
+        finally:
+            loaded.held = reply.context_tokens
+        yield reply.finished()
+
+
+def _controller(loaded: _Loaded, drafting: DraftParams) -> Controller:
+    if loaded.drafter is None or drafting.speculate == "off":
+        return NeverDraft()
+    if drafting.speculate == "always" or loaded.auto is None:
+        return AlwaysDraft(drafting.draft_max)
+    loaded.auto.limit(drafting.draft_max)
+    return loaded.auto
+
+
+def _chat_template(plan: LoadPlan, model: Model) -> ChatTemplate:
+    vocab = model.vocab
+    return ChatTemplate(
+        plan.info.chat_template, _special_text(vocab, vocab.bos), _special_text(vocab, vocab.eos)
+    )
+
+
+def _special_text(vocab: Vocab, token: int) -> str:
+    return vocab.piece(token, special=True).decode(errors="replace") if token >= 0 else ""
+
+
+def _summary(
+    plan: LoadPlan,
+    context: Context,
+    drafter: Drafter | None,
+    template: ChatTemplate,
+    strict_width: int | None,
+) -> LoadedSummary:
+    memory = estimate(ModelPlan(plan.info, swa_full=False), plan.context_length)
+    drafters = (
+        ()
+        if drafter is None
+        else (DrafterSummary(drafter.name, drafter.description, drafter.memory_bytes),)
+    )
+    return LoadedSummary(
+        request=plan.request,
+        target=ModelSummary(
+            id=plan.target.id,
+            path=str(plan.target.path),
+            architecture=plan.info.architecture,
+            description=context.model.description,
+            bytes=memory.weights,
+            kv_bytes=memory.kv,
+            context_length=context.length_limit,
+            vocabulary_size=context.model.vocab.size,
+        ),
+        drafters=drafters,
+        has_chat_template=template.is_builtin,
+        strict_width=strict_width,
+        notices=plan.notices,
+    )
+
+
+def _bytes_in_use(summary: LoadedSummary | None) -> int:
+    if summary is None:
+        return 0
+    drafters = sum(drafter.memory_bytes for drafter in summary.drafters)
+    return summary.target.bytes + summary.target.kv_bytes + drafters
