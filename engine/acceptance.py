@@ -242,12 +242,12 @@ def _excess(
 def _normalised(p: Distribution, mass: NDArray[np.float64], total: float) -> Distribution | None:
     if total <= 0.0:
         return None
-    kept = mass > 0.0
+    kept = np.flatnonzero(mass)  # never negative
     return Distribution(p.ids[kept], mass[kept] / total)
 
 
 def _probabilities_at(q: Distribution, p: Distribution) -> NDArray[np.float64]:
     """q's probabilities on p's support; without truncation both are the whole vocabulary."""
-    if len(p.ids) == len(q.ids) and np.array_equal(p.ids, q.ids):
+    if p.ids is q.ids or (len(p.ids) == len(q.ids) and np.array_equal(p.ids, q.ids)):
         return q.probabilities
     return q.probability_of(p.ids)

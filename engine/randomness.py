@@ -93,11 +93,15 @@ class CoupledStream:
         state = ids.astype(np.uint64)
         state *= np.uint64(_GOLDEN)
         state += np.uint64(start)
-        bits = _mix_array(_mix_array(state))
+        _mix_in_place(state)
+        _mix_in_place(state)
+        state >>= np.uint64(12)
         # 52 bits and a half: strictly inside (0, 1), both ends exactly representable.
-        uniforms = ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
-        noise: NDArray[np.float64] = -np.log(uniforms)
-        return noise
+        noise = state.astype(np.float64)
+        noise += 0.5
+        noise *= 2.0**-52
+        np.log(noise, out=noise)
+        return np.negative(noise, out=noise)
 
 
 def random_seed() -> int:
@@ -118,8 +122,10 @@ def _mix(value: int) -> int:
     return value ^ (value >> 31)
 
 
-def _mix_array(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix_in_place(values: NDArray[np.uint64]) -> None:
     """`_mix` of every element (array arithmetic on uint64 wraps around)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(_MIX_1)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(_MIX_2)
-    return values ^ (values >> np.uint64(31))
+    values ^= values >> np.uint64(30)
+    values *= np.uint64(_MIX_1)
+    values ^= values >> np.uint64(27)
+    values *= np.uint64(_MIX_2)
+    values ^= values >> np.uint64(31)
