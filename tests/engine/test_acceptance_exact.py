@@ -162,6 +162,16 @@ def test_stopping_early_is_exact_when_no_drawn_token_is_dropped(rule: Rule, stop
     assert distance_to_target(p, stopping_chain(q, stop), rule, 4, 3) < EXACT
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_dropping_what_was_drawn_after_an_end_of_text_is_exact(rule: Rule) -> None:
+    p, q = random_toy(13, 3), random_toy(14, 3)
+
+    def draft(stream: BranchingStream) -> Proposal:
+        return draft_chain(q, 3, stream).ended_at(lambda token: token == 1)
+
+    assert distance_to_target(p, draft, rule, 4, 3) < EXACT
+
+
 @pytest.mark.parametrize("rule", ["ratio", "block"])
 def test_dropping_a_weak_drawn_token_is_biased(rule: Rule) -> None:
     p, q = random_toy(13, 3), random_toy(14, 3)

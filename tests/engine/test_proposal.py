@@ -52,6 +52,16 @@ def test_pruning_keeps_the_upper_levels_and_renumbers_parents() -> None:
     assert len(TREE.pruned(0)) == 0
 
 
+def test_nothing_below_an_end_of_text_stays() -> None:
+    chain = Proposal.chain([5, 6, 7], "ngram")
+    assert chain.ended_at(lambda token: token == 6).tokens == (5, 6)
+    assert chain.ended_at(lambda token: token == 7) is chain
+    ended = TREE.ended_at(lambda token: token == 12)
+    assert (ended.tokens, ended.parents) == ((10, 11, 12, 13), (ROOT, ROOT, 0, 0))
+    assert TREE.ended_at(lambda token: token == 10).tokens == (10, 11)
+    assert len(EMPTY_PROPOSAL.ended_at(lambda token: True)) == 0
+
+
 def test_an_empty_proposal_is_a_chain_of_nothing() -> None:
     assert len(EMPTY_PROPOSAL) == 0
     assert EMPTY_PROPOSAL.is_chain and not EMPTY_PROPOSAL.is_sampled
