@@ -14,27 +14,12 @@ from typing import Any
 
 from engine.errors import ModelFileError
 from engine.models.gguf_header import Header, Tensor, Value, read_header
+from engine.models.gguf_kind import what_else
 from engine.models.gguf_types import FILE_TYPES, TENSOR_TYPES
 
 MAX_LAYERS = 10_000
 _GUESSED = 1024  # flag in general.file_type: the label is not certain
 _SPLIT = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
-
-_METHODS = {"eagle3": "EAGLE-3", "dflash": "DFlash", "medusa": "Medusa"}
-_NOT_GENERATORS = {
-    "clip": "an image projector",
-    "wavtokenizer-dec": "an audio decoder",
-    "qwen3tts": "a speech model",
-    "pockettts": "a speech model",
-    "t5": "an encoder-decoder model",
-    "t5encoder": "an embedding model",
-    "dream": "a diffusion model",
-    "llada": "a diffusion model",
-    "llada-moe": "a diffusion model",
-    "rnd1": "a diffusion model",
-    "llama-embed": "an embedding model",
-}
-_TYPES = {"adapter": "an adapter (LoRA)", "mmproj": "an image projector", "imatrix": "statistics"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +150,12 @@ def _describe(path: Path, header: Header) -> GgufInfo:
         chat_template=keys.text("tokenizer.chat_template") or None,
         is_split=keys.general("split.count") > 1,
         nextn_layers=keys.integer("nextn_predict_layers"),
-        needs=_needs(architecture, keys),
+        needs=what_else(
+            architecture,
+            keys.text("general.type"),
+            is_causal=keys.value("attention.causal") is not False,
+            is_pooled=keys.value("pooling_type") not in (None, 0),
+        ),
         recurrent=keys.has("ssm.conv_kernel") or keys.has("wkv.head_size"),
     )
 
@@ -251,19 +241,3 @@ def _full_layers(architecture: str, blocks: int, keys: _Keys) -> int:
         return blocks - sum(1 for sliding in pattern[:blocks] if sliding)
     period = pattern if isinstance(pattern, int) else _ONE_FULL_IN.get(architecture, 1)
     return blocks // period if period > 1 else blocks
-
-
-def _needs(architecture: str, keys: _Keys) -> str | None:
-    if keys.text("general.type") in _TYPES:
-        return _TYPES[keys.text("general.type")]
-    if architecture in _METHODS:
-        return _METHODS[architecture]
-    if architecture.endswith("-assistant"):
-        return f"{architecture.removesuffix('-assistant')} assistant drafting"
-    if architecture in _NOT_GENERATORS:
-        return _NOT_GENERATORS[architecture]
-    is_encoder = keys.value("attention.causal") is False or "bert" in architecture
-    is_pooled = keys.value("pooling_type") not in (None, 0)
-    if is_encoder or is_pooled or architecture.endswith("-embedding"):
-        return "an embedding model"
-    return None
