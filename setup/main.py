@@ -110,7 +110,8 @@ def run(command: Sequence[str], folder: Path | None = None) -> int:
     try:
         while True:
             try:
-                return process.wait()
+                code = process.wait()
+                return code if code >= 0 else 128 - code  # ended by a signal: as shells report it
             except KeyboardInterrupt:
                 continue  # the terminal has sent it to the command too, which ends in its own way
     finally:
