@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
+from pathlib import Path
 
 from engine.errors import ERROR_KINDS, EngineDiedError, EngineError
 from engine.events import Queued
@@ -262,8 +263,6 @@ class EngineClient:
 
 def _run_worker(connection: Connection, data_folder: DataFolder, output_file: str) -> None:
     """Runs in the engine process; the import must not happen in the interface's."""
-    from pathlib import Path
-
     from engine.worker import run_worker
 
     run_worker(connection, data_folder.root, Path(output_file))
