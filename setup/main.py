@@ -84,7 +84,8 @@ def main(argv: Sequence[str]) -> int:
 
 def fetch_starter(environment: Environment, data_dir: Sequence[str]) -> bool:
     """The first model, skipped when it is there. Without it the page still works."""
-    if run([str(environment.forerun), "models", "fetch", "starter", *data_dir]) == 0:
+    command = [str(environment.forerun), "models", "fetch", "starter", *data_dir]
+    if run(command, output=subprocess.DEVNULL) == 0:  # its progress is on stderr
         return True
     print("The starter model could not be fetched (see above); the page can fetch it later.")
     return False
@@ -99,9 +100,12 @@ def run_tests(environment: Environment, pytest_options: Sequence[str]) -> int:
     return 0
 
 
-def run(command: Sequence[str], folder: Path | None = None) -> int:
-    """As if started directly: same terminal, same signals, same exit code."""
-    process = subprocess.Popen(command, cwd=folder)
+def run(command: Sequence[str], folder: Path | None = None, output: int | None = None) -> int:
+    """As if started directly: same terminal, same signals, same exit code.
+
+    output: where stdout goes, as in subprocess.
+    """
+    process = subprocess.Popen(command, cwd=folder, stdout=output)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         process.terminate()
