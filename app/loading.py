@@ -34,14 +34,19 @@ class Loading:
         self._sessions = sessions
         self._lock = threading.Lock()
         self._busy = False
+        self._pair: dict[str, Any] | None = None
+        self._loaded_pair: dict[str, Any] | None = None
         self._progress: dict[str, Any] | None = None
         self._error: dict[str, str] | None = None
         self._thread: threading.Thread | None = None
 
     def state(self) -> dict[str, Any]:
+        """pair: what was asked for last; loaded_pair: what came of it, as the dropdowns name it."""
         loaded = self._engine.loaded
         return {
             "k": "engine",
+            "pair": self._pair,
+            "loaded_pair": self._loaded_pair,
             "progress": self._progress,
             "error": self._error,
             "loaded": None if loaded is None else _summary(loaded),
@@ -60,6 +65,7 @@ class Loading:
                 raise RequestError("a model is being loaded: wait until it is ready")
             self._busy = True
             self._error = None
+            self._pair = {"target": target, "drafters": list(drafters)}
             self._progress = {"label": f"Loading {target}", "fraction": 0.0}
         self._announce()
         self._thread = threading.Thread(
@@ -74,6 +80,7 @@ class Loading:
     def _load(self, request: LoadRequest, drafters: tuple[str, ...]) -> None:
         try:
             self._engine.load(request, self._on_progress)
+            self._loaded_pair = self._pair
             self._preferences.set_models(request.target, drafters)
         except EngineError as error:
             self._error = {"kind": type(error).__name__, "message": str(error)}

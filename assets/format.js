@@ -28,3 +28,9 @@ export function seconds(value) {
 /** Spaces and line ends made visible. */
 export const visible = (text) =>
   text.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/^ +| +$/g, (run) => "·".repeat(run.length));
+
+/** The same for drafts shown in the text: single spaces stay spaces. */
+export const visibleInText = (text) => {
+  const shown = text.replace(/\n/g, "⏎").replace(/\t/g, "⇥");
+  return shown.trim() ? shown : shown.replace(/ /g, "·");
+};

@@ -31,11 +31,11 @@ export class ModelBar {
 
   /** The first choice shown: what is loaded, else what was loaded last. */
   async start(engine, preferences) {
-    const request = engine.loaded?.request;
-    const target = request?.target ?? preferences.target;
-    this.target.setValues(target ? [target] : []);
-    this.drafters.setValues(request || preferences.target ? preferences.drafters : ["ngram"]);
-    this.loadedPair = request ? this.pairText() : null;
+    const fresh = { target: preferences.target, drafters: preferences.drafters };
+    if (!preferences.target) fresh.drafters = ["ngram"];
+    const pair = engine.pair ?? fresh;
+    this.target.setValues(pair.target ? [pair.target] : []);
+    this.drafters.setValues(pair.drafters);
     this.show(engine);
     await this.refresh();
   }
@@ -44,8 +44,10 @@ export class ModelBar {
     return { target: this.target.values[0] ?? null, drafters: this.drafters.values };
   }
 
-  pairText() {
-    return JSON.stringify(this.pair());
+  /** Whether the dropdowns show what is loaded. */
+  isLoaded() {
+    const { loaded, loaded_pair: pair } = this.engine;
+    return Boolean(loaded) && JSON.stringify(this.pair()) === JSON.stringify(pair);
   }
 
   /** Ask again which models there are and what can draft for the chosen target. */
@@ -90,24 +92,19 @@ export class ModelBar {
       const question = { title: "Little memory left", text: capital(warning), yes: "Load anyway" };
       if (!(await this.page.ask(question))) return;
     }
-    this.requested = JSON.stringify(pair);
     await this.page.call("load", pair);
   }
 
   show(engine) {
-    const wasLoading = this.engine.progress;
     this.engine = engine;
-    if (wasLoading && !engine.progress && !engine.error) {
-      this.loadedPair = this.requested ?? this.pairText();
-    }
     if (engine.progress) this.showProgress(engine.progress);
     else this.showLoaded(engine);
     this.drawButton();
   }
 
   drawButton() {
-    const { progress, loaded } = this.engine;
-    const same = loaded && this.pairText() === this.loadedPair;
+    const { progress } = this.engine;
+    const same = this.isLoaded();
     this.loadButton.disabled = Boolean(progress);
     this.loadButton.classList.toggle("primary", !same);
     this.loadButton.textContent = progress ? "Loading" : same ? "Reload" : "Load";

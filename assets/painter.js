@@ -3,7 +3,7 @@
    A painter works on one block of markdown. Rendered text is found again in the block's source,
    always moving forward, so every character knows its token. */
 
-import { visible } from "./format.js";
+import { visibleInText } from "./format.js";
 import { DRAFTER, KIND, REJECTED } from "./source.js";
 
 const ENTITY = /&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|(\w{2,8}));/gi;
@@ -124,7 +124,7 @@ export function ghostsOf(source, index) {
     const ghost = document.createElement("s");
     ghost.className = "ghost";
     ghost.setAttribute("aria-hidden", "true");
-    ghost.dataset.text = visible(rejected[0]) || "∅";
+    ghost.dataset.text = visibleInText(rejected[0]) || "∅";
     ghost.dataset.index = index;
     ghost.dataset.number = number;
     return ghost;

@@ -86,7 +86,7 @@ export class ViewBar {
   }
 
   drawKey() {
-    const { colour, ghosts } = this.view;
+    const { colour } = this.view;
     const marks = [];
     if (colour === "outcome") {
       for (const { name } of Object.values(KINDS)) marks.push([name, `token ${name}`]);
@@ -96,9 +96,6 @@ export class ViewBar {
       marks.push(["target", "token drafter-none"]);
     }
     const items = marks.map(([name, style]) => h("span", { class: `key-item ${style}` }, name));
-    if (ghosts) {
-      items.push(h("span", { class: "key-item key-ghost" }, "rejected"));
-    }
     this.key.replaceChildren(...items);
   }
 

@@ -1,0 +1,77 @@
+"""A running Forerun for browser tests: the real server in its own process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 90
+
+
+class Site:
+    """Starts with `start`; `kill` is what a power cut does, `stop` what Ctrl+C does."""
+
+    def __init__(self, command: Sequence[str], port: int, log: Path) -> None:
+        self.command = list(command)
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}/"
+        self.log = log
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command, cwd=ROOT, stdout=log, stderr=log, env=os.environ | {"TZ": "UTC"}
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise RuntimeError(self.log.read_text())
+            try:
+                with urllib.request.urlopen(f"{self.url}health", timeout=2):
+                    return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.2)
+        raise TimeoutError(self.log.read_text())
+
+    def stop(self) -> None:
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait(timeout=30)
+            self.process = None
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def fake_site(folder: Path, pace: int) -> Site:
+    """The scripted engine; pace in tokens per second."""
+    port = free_port()
+    module = [sys.executable, "-m", "tests.e2e.fake_server"]
+    return Site([*module, str(port), str(folder), str(pace)], port, folder / "site.log")
+
+
+def real_site(folder: Path) -> Site:
+    """The product as the user starts it, with whatever models the folder holds."""
+    port = free_port()
+    command = [sys.executable, "-m", "app", "--no-browser", "--port", str(port)]
+    return Site([*command, "--data-dir", str(folder)], port, folder / "site.log")

@@ -1,0 +1,68 @@
+"""What a user does, in one line each."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+
+def send(page: Page, text: str) -> None:
+    page.fill("#message-box", text)
+    page.press("#message-box", "Enter")
+
+
+def reply(page: Page, number: int = -1) -> Locator:
+    return page.locator(".message.reply").nth(number)
+
+
+def finished(page: Page, count: int = 1) -> Locator:
+    """Wait until there are `count` complete replies; the last of them."""
+    expect(page.locator(".reply-footer .message-buttons")).to_have_count(count)
+    return reply(page)
+
+
+def ask(page: Page, text: str, count: int = 1) -> Locator:
+    send(page, text)
+    return finished(page, count)
+
+
+def text_of(part: Locator) -> str:
+    return part.locator(".reply-body").evaluate("body => body.textContent")
+
+
+def stop_after(page: Page, tokens: int) -> None:
+    """Press Esc when the last reply shows this many tokens."""
+    page.wait_for_function(
+        "count => [...document.querySelectorAll('.message.reply')].at(-1)"
+        "?.querySelectorAll('.token').length >= count",
+        arg=tokens,
+    )
+    page.keyboard.press("Escape")
+
+
+def token_count(part: Locator) -> int:
+    figures = part.locator(".reply-figures").inner_text()
+    found = re.search(r"([\d,]+) tokens\b", figures)
+    assert found, figures
+    return int(found[1].replace(",", ""))
+
+
+def choose(page: Page, box: str, value: str) -> None:
+    """A row of one of the model dropdowns, which stays open if it takes several."""
+    if not page.locator(f"{box} .box-popup").is_visible():
+        page.click(f"{box} .box-button")
+    page.click(f"{box} [role=option][data-value='{value}']")
+
+
+def setting(page: Page, name: str, value: str) -> None:
+    """Change one setting and wait until the server has it."""
+    page.click("#open-settings")
+    field = page.locator(f"#setting-{name}")
+    with page.expect_response("**/component_server*"):
+        if field.evaluate("element => element.tagName") == "SELECT":
+            field.select_option(value)
+        else:
+            field.fill(value)
+            field.blur()
+    page.keyboard.press("Escape")

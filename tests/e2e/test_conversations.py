@@ -1,0 +1,265 @@
+"""The page in chromium: conversations, models, settings, and what survives."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.conftest import open_page
+from tests.e2e.sites import Site
+from tests.e2e.steps import (
+    ask,
+    choose,
+    finished,
+    reply,
+    send,
+    setting,
+    stop_after,
+    text_of,
+    token_count,
+)
+
+pytestmark = pytest.mark.browser
+
+
+def test_regenerate_replaces_the_reply(page: Page) -> None:
+    ask(page, "first 30 tokens")
+    ask(page, "second 40 tokens", 2)
+    reply(page, 0).get_by_role("button", name="Write this reply again").click()
+    expect(page.locator(".message")).to_have_count(2)
+    assert token_count(finished(page)) == 30
+
+
+def test_edit_sends_again_and_replaces_what_followed(page: Page) -> None:
+    ask(page, "first 30 tokens")
+    ask(page, "second 40 tokens", 2)
+    first = page.locator(".message.user").first
+    first.hover()
+    first.get_by_role("button", name="Edit and send again").click()
+    page.keyboard.press("Escape")
+    expect(page.locator(".edit-box")).to_have_count(0)
+    first.get_by_role("button", name="Edit and send again").click()
+    page.fill(".edit-box", "changed 55 tokens")
+    page.keyboard.press("Enter")
+    expect(page.locator(".message")).to_have_count(2)
+    assert token_count(finished(page)) == 55
+    assert page.locator(".user-text").inner_text() == "changed 55 tokens"
+
+
+def test_new_search_rename_delete_undo(page: Page) -> None:
+    ask(page, "about zebras, 20 tokens")
+    page.click("#new-chat")
+    expect(page.locator("#welcome")).to_be_visible()
+    ask(page, "about quaggas, 20 tokens")
+    names = page.locator(".conversation")
+    page.fill("#conversation-search", "zebras")
+    expect(names).to_have_count(1)
+    names.first.click()
+    expect(page.locator(".user-text")).to_have_text("about zebras, 20 tokens")
+    row = page.locator("#conversation-list li").first
+    row.hover()
+    row.get_by_role("button", name="Rename").click()
+    page.locator(".rename").fill("Striped horses")
+    page.keyboard.press("Enter")
+    page.fill("#conversation-search", "striped")
+    expect(names).to_have_text(["Striped horses"])
+    row.hover()
+    row.get_by_role("button", name="Delete").click()
+    expect(page.locator("#conversation-empty")).to_have_text("No conversation contains this.")
+    expect(page.locator("#welcome")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(names).to_have_text(["Striped horses"])
+
+
+def test_two_pages_queue_and_both_finish(browser: Browser, slow_site: Site) -> None:
+    first, second = open_page(browser, slow_site.url), open_page(browser, slow_site.url)
+    send(first, "one 200 tokens")
+    first.wait_for_selector(".token")
+    send(second, "two 40 tokens")
+    expect(reply(second).locator(".reply-progress")).to_contain_text("place 1")
+    stop_after(first, 10)
+    assert token_count(finished(first)) < 200
+    assert token_count(finished(second)) == 40
+    first.context.close()
+    second.context.close()
+
+
+def test_reload_in_mid_reply_keeps_what_arrived(browser: Browser, slow_site: Site) -> None:
+    page = open_page(browser, slow_site.url)
+    send(page, "tell me 2000 tokens of it")
+    page.wait_for_function("document.querySelectorAll('.token').length > 30")
+    page.reload()
+    part = finished(page)
+    expect(part.locator(".reply-figures")).to_contain_text("stopped")
+    assert 30 < token_count(part) < 2000
+    assert part.locator(".token.accepted").count() > 10
+    page.context.close()
+
+
+def test_killed_server_keeps_the_partial_reply(browser: Browser, slow_site: Site) -> None:
+    page = open_page(browser, slow_site.url)
+    assert token_count(ask(page, "before, 25 tokens")) == 25
+    send(page, "tell me 2000 tokens of it")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.message.reply')].at(-1).querySelectorAll('.token').length"
+        " > 100"
+    )
+    slow_site.kill()
+    expect(page.locator("#offline")).to_be_visible()
+    slow_site.start()
+    page.goto(page.url)
+    page.reload()
+    part = finished(page, 2)
+    expect(part.locator(".reply-figures")).to_contain_text("interrupted")
+    assert token_count(part) >= 40
+    assert token_count(reply(page, 0)) == 25
+    assert reply(page, 0).locator(".token.accepted").count() > 5
+    assert "Speculative decoding" in text_of(part)
+    page.context.close()
+
+
+def test_page_finds_a_restarted_server_by_itself(browser: Browser, slow_site: Site) -> None:
+    page = open_page(browser, slow_site.url)
+    ask(page, "before, 25 tokens")
+    slow_site.stop()
+    expect(page.locator("#offline")).to_be_visible()
+    slow_site.start()
+    expect(page.locator("#offline")).to_be_hidden()
+    expect(page.locator(".engine-status.ready")).to_be_visible()
+    assert token_count(ask(page, "after, 35 tokens", 2)) == 35
+    page.context.close()
+
+
+def test_dropdowns_grey_with_reasons_and_hide_nothing(page: Page) -> None:
+    page.click("#drafter-box .box-button")
+    rows = page.locator("#drafter-box [role=option]")
+    expect(rows).to_have_count(8)
+    coder = page.locator("#drafter-box [data-value='model:coder-small']")
+    assert coder.get_attribute("aria-disabled") == "true"
+    expect(coder).to_contain_text("Vocabulary 151,936 against 49,152")
+    coder.click()
+    assert coder.get_attribute("aria-selected") == "false"
+    expect(page.locator("#drafter-box [data-value='model:tiny-draft']")).to_have_attribute(
+        "aria-selected", "false"
+    )
+    page.keyboard.press("Escape")
+    expect(page.locator("#drafter-box .box-popup")).to_be_hidden()
+    expect(page.locator("#drafter-box .box-button")).to_be_focused()
+
+
+def test_dropdown_by_keyboard(page: Page) -> None:
+    page.focus("#target-box .box-button")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.type("coder 1.5")
+    expect(page.locator("#target-box [role=option]")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.locator("#target-box .box-value")).to_have_text("Qwen2.5 Coder 1.5B Instruct")
+
+
+def test_load_combines_drafters_and_a_failed_load_keeps_the_old(page: Page) -> None:
+    choose(page, "#drafter-box", "model:tiny-draft")
+    page.keyboard.press("Escape")
+    page.click("#load")
+    status = page.locator("#engine-status")
+    expect(status).to_contain_text("starter with ngram, then model:tiny-draft")
+    choose(page, "#target-box", "broken")
+    page.click("#load")
+    expect(status).to_contain_text("ends in the middle of a tensor")
+    expect(status).to_contain_text("starter is still loaded")
+    choose(page, "#target-box", "starter")
+    choose(page, "#drafter-box", "ngram")
+    page.keyboard.press("Escape")
+    page.click("#load")
+    expect(status).to_contain_text("starter with ngram ·")
+
+
+def test_little_memory_is_asked_about_first(page: Page) -> None:
+    choose(page, "#target-box", "coder")
+    page.click("#load")
+    expect(page.locator("#ask-dialog")).to_contain_text("Needs 11.4 GB of 12.0 GB free")
+    page.click("#ask-no")
+    expect(page.locator("#engine-status")).to_contain_text("starter with")
+
+
+def test_settings_are_checked_kept_and_used(browser: Browser, slow_site: Site) -> None:
+    page = open_page(browser, slow_site.url)
+    setting(page, "seed", "77")
+    setting(page, "speculate", "always")
+    page.click("#open-settings")
+    page.fill("#setting-top_p", "7")
+    page.locator("#setting-top_p").blur()
+    expect(page.locator("#setting-top_p-error")).to_contain_text("between 0.01 and 1")
+    page.locator("#setting-top_p").locator("xpath=..").locator(".help").hover()
+    expect(page.locator("#setting-top_p-help")).to_be_visible()
+    page.keyboard.press("Escape")
+    part = ask(page, "now 20 tokens")
+    expect(part.locator(".reply-figures")).to_contain_text("seed 77")
+    page.reload()
+    page.wait_for_selector(".app[data-ready]")
+    page.click("#open-settings")
+    expect(page.locator("#setting-seed")).to_have_value("77")
+    expect(page.locator("#setting-top_p")).to_have_value("0.95")
+    page.context.close()
+
+
+def test_too_large_a_context_is_refused_with_the_numbers(browser: Browser, slow_site: Site) -> None:
+    page = open_page(browser, slow_site.url)
+    setting(page, "context_length", "200000")
+    page.click("#load")
+    expect(page.locator("#engine-status")).to_contain_text("a context of 16,384 would fit")
+    page.context.close()
+
+
+def test_downloads_show_progress_and_survive_a_reload(page: Page) -> None:
+    page.click("#open-models")
+    page.locator("[data-model=large]").get_by_role("button", name="Download").click()
+    row = page.locator("[data-download=large]")
+    expect(row).to_contain_text("2.51 GB of 5.03 GB")
+    expect(row).to_contain_text("left")
+    page.reload()
+    page.wait_for_selector(".app[data-ready]")
+    page.click("#open-models")
+    row.get_by_role("button", name="Cancel").click()
+    expect(row).to_contain_text("cancelled")
+    row.get_by_role("button", name="Retry").click()
+    row.get_by_role("button", name="Cancel").click()
+    row.get_by_role("button", name="Dismiss").click()
+    expect(row).to_have_count(0)
+    page.fill("#repository", "owner/repo")
+    page.keyboard.press("Enter")
+    expect(page.locator("#models-body")).to_contain_text("model-Q8_0.gguf")
+    page.fill("#repository", "no/such")
+    page.keyboard.press("Enter")
+    expect(page.locator("#models-body")).to_contain_text("no such repository")
+
+
+def test_log_and_legend(page: Page) -> None:
+    page.click("#open-log")
+    expect(page.locator("#log-lines")).to_contain_text("loaded meta data")
+    page.keyboard.press("Escape")
+    page.click("#open-legend")
+    expect(page.locator("#legend-list")).to_contain_text("mean accepted length")
+
+
+def test_narrow_page_has_drawers_and_no_sideways_scroll(browser: Browser, site: Site) -> None:
+    page = open_page(browser, site.url, viewport={"width": 380, "height": 760})
+    ask(page, "markdown please")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 380
+    page.click("#open-sidebar")
+    expect(page.locator("#sidebar #new-chat")).to_be_in_viewport()
+    page.keyboard.press("Escape")
+    page.click("#open-panel")
+    expect(page.locator("#panel h2")).to_be_in_viewport()
+    page.get_by_role("button", name="Close live figures").click()
+    expect(page.locator("#open-panel")).to_be_focused()
+    page.context.close()
+
+
+def test_every_control_has_a_name(page: Page) -> None:
+    ask(page, "markdown please")
+    unnamed = page.evaluate(
+        "[...document.querySelectorAll('.app button, .app input, .app textarea, .app select')]"
+        ".filter(e => !(e.textContent.trim() || e.ariaLabel || e.labels?.length ||"
+        " e.getAttribute('aria-labelledby'))).map(e => e.outerHTML)"
+    )
+    assert unnamed == []
