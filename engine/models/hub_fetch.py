@@ -135,9 +135,12 @@ class _Progress:
 
 def _check_identity(files: list[_RemoteFile], spec: DownloadSpec) -> None:
     """The catalogue's checksum must be the Hub's, before gigabytes are moved."""
-    known = files[0].sha256
+    known, address = files[0].sha256, files[0].source.reference
     if spec.sha256 is not None and len(files) == 1 and known not in (None, spec.sha256):
-        raise DownloadError("the file there is not the one that the catalogue describes")
+        raise DownloadError(
+            f"{address} is not the file that the catalogue describes any more; "
+            f"`forerun models fetch {address}` takes it as it is now"
+        )
 
 
 def _stage(files: list[_RemoteFile], stage: Path, progress: _Progress, channel: Channel) -> None:
