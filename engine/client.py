@@ -26,6 +26,8 @@ from engine.messages import (
     LoadProgress,
     LogLine,
     LogLines,
+    Made,
+    MakeModel,
     Ready,
     Reply,
     RunUpdate,
@@ -48,6 +50,7 @@ class _Waiter:
     on_progress: ProgressCallback | None
     finished: threading.Event = field(default_factory=threading.Event)
     error: EngineError | None = None
+    made: Path | None = None
 
 
 class EngineClient:
@@ -119,6 +122,25 @@ class EngineClient:
             self._runs[identity] = run
             self._send(Generate(identity, request))
             return run
+
+    def make_model(
+        self,
+        source: str,
+        *,
+        skip: tuple[int, ...] | None = None,
+        file_format: str | None = None,
+        on_progress: ProgressCallback | None = None,
+    ) -> Path:
+        """A copy without layers (skip; () chooses them) or in another weight format."""
+        self.start()
+        with self._lock:
+            identity = next(self._numbers)
+            waiter = self._waiters[identity] = _Waiter(on_progress)
+            self._send(MakeModel(identity, source, skip, file_format))
+        self._wait(waiter)
+        if waiter.made is None:
+            raise EngineDiedError("the engine reported no file")
+        return waiter.made
 
     def close(self) -> None:
         """Stops the engine process; closing twice is safe."""
@@ -217,6 +239,11 @@ class EngineClient:
                 waiter = self._waiters.get(reply.id)
                 if waiter is not None and waiter.on_progress is not None:
                     waiter.on_progress(reply)
+            elif isinstance(reply, Made):
+                waiter = self._waiters.pop(reply.id, None)
+                if waiter is not None:
+                    waiter.made = Path(reply.path)
+                    waiter.finished.set()
             else:
                 self._loaded = reply.loaded
                 self._finish(reply)

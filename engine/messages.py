@@ -78,11 +78,24 @@ class Unload:
 
 
 @dataclass(frozen=True, slots=True)
+class MakeModel:
+    """Write a copy of a model: without the layers in `skip`, or in another weight format.
+
+    Exactly one of skip (an empty tuple: the default choice) and file_format is given.
+    """
+
+    id: int
+    source: str
+    skip: tuple[int, ...] | None
+    file_format: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     pass
 
 
-Command = Load | Generate | Cancel | Unload | Shutdown
+Command = Load | Generate | Cancel | Unload | MakeModel | Shutdown
 
 
 # From the engine process
@@ -131,8 +144,16 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """The file that MakeModel wrote, or found already there."""
+
+    id: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class LogLines:
     lines: tuple[LogLine, ...]
 
 
-Reply = Ready | LoadProgress | Done | RunUpdate | Failed | LogLines
+Reply = Ready | LoadProgress | Done | RunUpdate | Failed | Made | LogLines

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from engine.auto_draft import AutoDraft
 from engine.calibrate import measure_passes
 from engine.chat import ChatTemplate
 from engine.controller import AlwaysDraft, Controller, NeverDraft
 from engine.cost import CostModel
+from engine.derived import default_skip, requantized_copy, skipped_copy
 from engine.drafters.base import Drafter
 from engine.drafters.build import Workshop, build_drafter
 from engine.errors import BadOptionError, EngineError
@@ -21,7 +23,8 @@ from engine.llama.library import Library
 from engine.llama.model import Model
 from engine.llama.vocab import Vocab
 from engine.loading import Loader, LoadPlan, Report
-from engine.messages import DrafterSummary, LoadedSummary, ModelSummary
+from engine.messages import DrafterSummary, LoadedSummary, MakeModel, ModelSummary
+from engine.models.gguf import inspect
 from engine.models.memory import ModelPlan, estimate
 from engine.prompt import build_prompt
 from engine.randomness import random_seed
@@ -149,6 +152,17 @@ class Session:
             report=report,
         )
         return build_drafter(plan.expression, workshop)
+
+    def make_model(self, command: MakeModel, report: Callable[[float], None]) -> Path:
+        """A derived copy in the data folder; made once."""
+        source = self._loader.find_model(command.source)
+        folder, log = self._folder.derived, self._library.log
+        if command.file_format is not None:
+            return requantized_copy(source, command.file_format, folder, log, report)
+        layers = inspect(source).block_count
+        return skipped_copy(
+            source, layers, command.skip or default_skip(layers), folder, log, report
+        )
 
     # Replying
 

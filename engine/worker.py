@@ -26,6 +26,8 @@ from engine.messages import (
     Load,
     LoadProgress,
     LogLines,
+    Made,
+    MakeModel,
     Ready,
     Reply,
     RunUpdate,
@@ -74,6 +76,8 @@ class Worker:
                 self._load(command)
             elif isinstance(command, Generate):
                 self._generate(command)
+            elif isinstance(command, MakeModel):
+                self._make(command)
             elif isinstance(command, Unload):
                 self._session.unload()
                 self._send(Done(command.id, None))
@@ -87,6 +91,13 @@ class Worker:
             self._send(LoadProgress(command.id, label, fraction))
 
         self._send(Done(command.id, self._session.load(command.request, report)))
+
+    def _make(self, command: MakeModel) -> None:
+        def report(fraction: float) -> None:
+            self._send(LoadProgress(command.id, "writing the copy", fraction))
+
+        path = self._session.make_model(command, report)
+        self._send(Made(command.id, str(path)))
 
     def _generate(self, command: Generate) -> None:
         self._cancellation.begin(command.id)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from engine.cli import derive
 from engine.cli.parser import Subparsers
 from engine.cli.progress import follow
 from engine.errors import ERROR_KINDS, IncompatiblePairError, RunError, UnknownModelError
@@ -20,9 +21,6 @@ from engine.models.hub_list import list_files
 from engine.models.library import KnownModel, known_models, remove
 from engine.models.locate import locate
 from engine.models.pair import check_files
-
-EXTENSIONS: tuple[Callable[[Subparsers], None], ...] = ()
-"""Further `forerun models` subcommands; each adds its own parsers and sets their `func`."""
 
 _MODEL_HELP = "catalogue id, GGUF path or hub:owner/repo/file.gguf"
 
@@ -39,8 +37,7 @@ def add_parser(subparsers: Subparsers) -> None:
     removing = nested.add_parser("remove", description="Delete a fetched or derived model.")
     removing.add_argument("model", help=_MODEL_HELP)
     removing.set_defaults(func=_remove)
-    for extend in EXTENSIONS:
-        extend(nested)
+    derive.add_parsers(nested)
 
 
 def _add_list(nested: Subparsers) -> None:

@@ -1,0 +1,43 @@
+"""The engine process as the commands use it: opened, its log and progress shown on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator
+
+from engine.client import EngineClient
+from engine.folders import DataFolder
+from engine.messages import LoadedSummary, LoadProgress
+from engine.request import LoadRequest
+
+
+@contextlib.contextmanager
+def open_engine(arguments: argparse.Namespace) -> Iterator[EngineClient]:
+    """A client that is closed afterwards; with --verbose the native log goes to stderr."""
+    client = EngineClient(DataFolder(arguments.data_dir))
+    try:
+        yield client
+    finally:
+        if arguments.verbose:
+            for line in client.log_lines():
+                print(line.text, file=sys.stderr)
+        client.close()
+
+
+def load_shown(client: EngineClient, request: LoadRequest, *, verbose: bool) -> LoadedSummary:
+    """Loads; notices always, steps only when wanted, on stderr."""
+    seen: set[str] = set()
+
+    def show(progress: LoadProgress) -> None:
+        if verbose and progress.label not in seen:
+            seen.add(progress.label)
+            print(f"{progress.label} ...", file=sys.stderr)
+
+    loaded = client.load(request, show)
+    for notice in loaded.notices:
+        print(f"forerun: {notice}", file=sys.stderr)
+    if verbose and loaded.strict_width is not None:
+        print(f"strict numerics: passes of up to {loaded.strict_width} rows", file=sys.stderr)
+    return loaded

@@ -1,0 +1,153 @@
+"""`forerun generate`: one reply on the terminal, as text or JSON, with a trace if wanted."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from engine.cli.engine_access import load_shown, open_engine
+from engine.cli.options import (
+    add_draft_options,
+    add_load_options,
+    add_sampling_options,
+    draft_params,
+    existing_file,
+    load_request,
+    sampling_params,
+)
+from engine.cli.parser import Subparsers
+from engine.errors import BadOptionError, RunError
+from engine.events import Finished, Notice, RoundTrace
+from engine.request import GenerateRequest, Message
+from engine.run import Run
+
+INTERRUPTED = 130
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("generate", description="Generate one reply.")
+    add_load_options(parser, drafter_required=False)
+    prompt = parser.add_mutually_exclusive_group(required=True)
+    prompt.add_argument("--prompt", metavar="T", help="the user's message")
+    prompt.add_argument("--prompt-file", type=existing_file, metavar="F")
+    prompt.add_argument(
+        "--messages", type=existing_file, metavar="F.json", help='[{"role", "content"}, ...]'
+    )
+    parser.add_argument("--system", metavar="T", help="system message")
+    parser.add_argument("--raw", action="store_true", help="no chat template")
+    parser.add_argument("--max-tokens", type=int, default=1024, metavar="N")
+    parser.add_argument("--overflow", choices=("refuse", "trim"), default="refuse")
+    add_sampling_options(parser)
+    add_draft_options(parser)
+    parser.add_argument("--trace", type=Path, metavar="F.jsonl", help="one round a line")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    request = _request(arguments)
+    with open_engine(arguments) as client, _trace_file(arguments.trace) as trace:
+        load_shown(client, load_request(arguments), verbose=arguments.verbose)
+        reply = client.generate(request)
+        try:
+            finished = _follow(reply, trace, stream_text=not arguments.json)
+            interrupted = False
+        except KeyboardInterrupt:
+            reply.cancel()
+            finished = _follow(reply, trace, stream_text=not arguments.json)
+            interrupted = True
+    if arguments.json:
+        print(json.dumps(finished.to_json(), ensure_ascii=False))
+    else:
+        print()
+        print(_footer(finished), file=sys.stderr)
+    return INTERRUPTED if interrupted else 0
+
+
+def _request(arguments: argparse.Namespace) -> GenerateRequest:
+    sampling, drafting = sampling_params(arguments), draft_params(arguments)
+    text = arguments.prompt
+    if arguments.prompt_file is not None:
+        text = arguments.prompt_file.read_text(encoding="utf-8")
+    if arguments.raw:
+        if text is None or arguments.system:
+            raise BadOptionError("--raw takes --prompt or --prompt-file, without --system")
+        return GenerateRequest(
+            raw_prompt=text,
+            max_tokens=arguments.max_tokens,
+            sampling=sampling,
+            drafting=drafting,
+        )
+    messages = [Message("user", text)] if text is not None else _messages(arguments.messages)
+    if arguments.system:
+        messages.insert(0, Message("system", arguments.system))
+    return GenerateRequest(
+        messages=tuple(messages),
+        max_tokens=arguments.max_tokens,
+        sampling=sampling,
+        drafting=drafting,
+        overflow=arguments.overflow,
+    )
+
+
+def _messages(file: Path) -> list[Message]:
+    try:
+        content: Any = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadOptionError(f"{file} is not JSON: {error}") from error
+    expected = BadOptionError(
+        f'{file} must hold a list of {{"role": "system|user|assistant", "content": "..."}}'
+    )
+    if not isinstance(content, list) or not content:
+        raise expected
+    messages = []
+    for item in content:
+        if not isinstance(item, dict):
+            raise expected
+        role, text = item.get("role"), item.get("content")
+        if role not in ("system", "user", "assistant") or not isinstance(text, str):
+            raise expected
+        messages.append(Message(role, text))
+    return messages
+
+
+@contextlib.contextmanager
+def _trace_file(path: Path | None) -> Iterator[TextIO | None]:
+    if path is None:
+        yield None
+        return
+    with path.open("w", encoding="utf-8") as file:
+        yield file
+
+
+def _follow(reply: Run, trace: TextIO | None, *, stream_text: bool) -> Finished:
+    for event in reply.events():
+        if isinstance(event, RoundTrace):
+            if trace is not None:
+                print(json.dumps(event.to_json(), ensure_ascii=False), file=trace)
+            if stream_text:
+                print("".join(token.text for token in event.emitted), end="", flush=True)
+        elif isinstance(event, Notice):
+            print(f"forerun: {event.message}", file=sys.stderr)
+        elif isinstance(event, Finished):
+            return event
+    raise RunError("the reply ended without its last event")
+
+
+def _footer(finished: Finished) -> str:
+    stats = finished.stats
+    parts = [f"{stats.emitted} tokens"]
+    if stats.tokens_per_second is not None:
+        parts.append(f"{stats.tokens_per_second:.1f} tokens/s")
+    if stats.acceptance_rate is not None:
+        parts.append(f"acceptance rate {stats.acceptance_rate:.0%}")
+    if stats.mean_accepted_length is not None and stats.proposed:
+        parts.append(f"mean accepted length {stats.mean_accepted_length:.2f}")
+    parts.append(f"finish: {finished.finish}")
+    parts.append(f"seed {finished.seed}")
+    return " · ".join(parts)
