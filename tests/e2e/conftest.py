@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.e2e.chromium import find_chromium
 from tests.e2e.sites import Site, fake_site
 
-CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PACE = 400
 expect.set_options(timeout=15_000)
@@ -28,8 +28,11 @@ class Watch:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
+    path = find_chromium()
+    if path is None:
+        pytest.skip("needs Chromium or Chrome (FORERUN_TEST_BROWSER names another place)")
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        chromium = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield chromium
         chromium.close()
 
