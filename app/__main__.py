@@ -9,13 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from engine.cli import command_names
 from engine.cli import main as run_command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments and arguments[0] in command_names():
+    if arguments and not arguments[0].startswith("-"):
         return run_command(arguments)
     return _run_page(arguments)
 

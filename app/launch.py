@@ -8,8 +8,9 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Sequence
-from pathlib import Path
 
+from engine.cli import command_names
+from engine.cli.parser import CommandParser
 from engine.client import EngineClient
 from engine.data_folder import data_folder
 from engine.errors import BadOptionError, EngineError
@@ -17,17 +18,13 @@ from engine.folders import DataFolder, default_data_folder
 
 DEFAULT_PORT = 7860
 PORTS_TRIED = 20
-DESCRIPTION = """\
-Speculative decoding you can watch. Without a command: the page, in your browser.
-Commands: generate, bench, verify, calibrate, models, train, doctor (forerun COMMAND --help).
-"""
 
 
 def run_page(arguments: Sequence[str]) -> int:
     """Exit code: 0 when the user ended it, 1 and 2 as in the commands."""
-    options = _parser().parse_args(arguments)
-    logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING)
     try:
+        options = _parser().parse_args(arguments)
+        logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING)
         return _serve(options)
     except EngineError as error:
         print(f"forerun: {error}", file=sys.stderr)
@@ -65,17 +62,16 @@ def _serve(options: argparse.Namespace) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> CommandParser:
+    parser = CommandParser(
         prog="forerun",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Speculative decoding you can watch: opens the page in your browser. "
+        f"Commands: {', '.join(sorted(command_names()))} (forerun COMMAND --help).",
     )
+    parser.set_defaults(data_dir=None, verbose=False)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=None, help=f"default: {DEFAULT_PORT} or next")
     parser.add_argument("--no-browser", action="store_true", help="do not open the browser")
-    parser.add_argument("--data-dir", type=Path, default=None, help="where models and chats are")
-    parser.add_argument("--verbose", action="store_true", help="log more to the terminal")
     return parser
 
 

@@ -22,11 +22,8 @@ class CommandParser(argparse.ArgumentParser):
         self,
         prog: str | None = None,
         description: str | None = None,
-        parents: tuple[argparse.ArgumentParser, ...] = (),
     ) -> None:
-        super().__init__(
-            prog=prog, description=description, parents=list(parents), allow_abbrev=False
-        )
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
         # SUPPRESS: a subcommand that was not given the option must not undo its parent's value.
         self.add_argument(
             "--data-dir",
