@@ -96,6 +96,8 @@ class ChildProcess:
     def events(self) -> Iterator[DownloadEvent]:
         """All events to the end; a child that ends without a verdict yields a failure."""
         for line in self._process.stdout or ():
+            if not line.endswith("\n"):
+                break  # killed in the middle of a line
             event = DownloadEvent.from_line(line)
             yield event
             if event.event in ("done", "failed"):
