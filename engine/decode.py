@@ -112,16 +112,25 @@ class RoundLoop:
         self._clock = time.perf_counter()
         text = IncrementalText(vocabulary.piece)
         while not cancelled():
-            if len(self.context) > self._target.length_limit:
-                self.finish = "context"
-                return
             trace, ends = self._round(vocabulary, text)
             yield from self._notices
             self._notices.clear()
             yield trace
-            if ends or self._emitted >= self._options.max_tokens:
-                self.finish = "eos" if ends else "length"
+            if ends or self._is_full:
+                self.finish = "eos" if ends else self._limit_reached
                 return
+
+    @property
+    def _is_full(self) -> bool:
+        """No further token may follow: the last one emitted has no place in the cache."""
+        return (
+            self._emitted >= self._options.max_tokens
+            or len(self.context) > self._target.length_limit
+        )
+
+    @property
+    def _limit_reached(self) -> FinishReason:
+        return "length" if self._emitted >= self._options.max_tokens else "context"
 
     def _round(self, vocabulary: ReplyVocabulary, text: IncrementalText) -> tuple[RoundTrace, bool]:
         """One propose - verify - commit cycle, and whether it ended the reply."""
@@ -140,8 +149,7 @@ class RoundLoop:
         self.context.extend(outcome.tokens)
         self._emitted += len(outcome.tokens)
         self._observe(Observation(proposal, verdict.path, outcome.tokens))
-        is_last = outcome.ends or self._emitted >= self._options.max_tokens
-        words = texts(outcome.tokens, text, is_last=is_last)
+        words = texts(outcome.tokens, text, is_last=outcome.ends or self._is_full)
         self._round_number += 1
         proposed = proposed_tokens(proposal, verdict, targets, text)
         emitted = emitted_tokens(proposal, verdict, targets, outcome.tokens, words)
@@ -161,13 +169,13 @@ class RoundLoop:
         return trace, outcome.ends
 
     def _propose(self) -> Proposal:
-        """A proposal no deeper than anything allows."""
+        """A proposal no deeper and no larger than anything allows."""
+        nodes = min(self._options.max_width - 1, self._target.length_limit - len(self.context))
         depth = min(
             self._controller.start_round(),
             self._options.drafting.draft_max,
-            self._options.max_width - 1,
-            self._target.length_limit - len(self.context),
             self._options.max_tokens - self._emitted - 1,
+            nodes,
         )
         if self._drafter is None or depth < 1:
             return EMPTY_PROPOSAL
@@ -180,7 +188,7 @@ class RoundLoop:
             policy=self._controller,
         )
         try:
-            return self._drafter.propose(round_).pruned(depth)
+            return self._drafter.propose(round_).pruned(depth).first_nodes(nodes)
         except EngineError as error:
             self._drop_drafter(error)
             return EMPTY_PROPOSAL

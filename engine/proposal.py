@@ -85,6 +85,13 @@ class Proposal:
         depths = self.depths
         return self._only([index for index, depth in enumerate(depths) if depth <= max_depth])
 
+    def first_nodes(self, count: int) -> Proposal:
+        """The same tree without the nodes after the first `count`.
+
+        A node goes because of its place, never because of its token: every rule stays exact.
+        """
+        return self._only(range(min(count, len(self.tokens))))
+
     def ended_at(self, is_end: Callable[[int], bool]) -> Proposal:
         """The same tree without the nodes below a token that ends the reply.
 

@@ -64,7 +64,8 @@ class Context:
             )
         self._memory = native.llama_get_memory(self._handle)
         self._batch = Batch(max(PREFILL_CHUNK, options.max_rows), options.max_leaves + 1)
-        self.length_limit = int(native.llama_n_ctx(self._handle))
+        # llama.cpp rounds the length up; what was asked for is what counts.
+        self.length_limit = min(options.context_length, int(native.llama_n_ctx(self._handle)))
         self.can_truncate = self._probe_truncation()
 
     def _params(self) -> object:
