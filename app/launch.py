@@ -29,6 +29,8 @@ def run_page(arguments: Sequence[str]) -> int:
     except EngineError as error:
         print(f"forerun: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        return 0
     except OSError as error:
         print(f"forerun: {error} (check that the folder is writable)", file=sys.stderr)
         return 1

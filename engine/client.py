@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import multiprocessing
+import signal
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -148,7 +151,8 @@ class EngineClient:
             process, connection = self._process, self._connection
             if process is None or connection is None:
                 return
-            self._send(Shutdown())
+            with contextlib.suppress(EngineDiedError):  # then it has ended already
+                self._send(Shutdown())
         process.join(STOP_SECONDS)
         if process.is_alive():
             process.kill()
@@ -183,7 +187,8 @@ class EngineClient:
             daemon=True,
             name="forerun-engine",
         )
-        process.start()
+        with _interrupts_blocked():
+            process.start()
         theirs.close()
         self._process, self._connection = process, ours
         self._ready = None
@@ -288,8 +293,23 @@ class EngineClient:
             run.push(error)
 
 
+@contextlib.contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """A process started inside is deaf to Ctrl+C until it decides for itself (not on Windows)."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _run_worker(connection: Connection, data_folder: DataFolder, output_file: str) -> None:
     """Runs in the engine process; the import must not happen in the interface's."""
+    # A terminal's Ctrl+C reaches both processes; the interface decides what it means here.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     from engine.worker import run_worker
 
     run_worker(connection, data_folder.root, Path(output_file))
