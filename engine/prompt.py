@@ -11,6 +11,8 @@ from engine.llama.context import Context
 from engine.llama.vocab import Vocab
 from engine.request import GenerateRequest, Message
 
+_CONTINUATION_BYTES = range(0x80, 0xC0)
+
 
 def build_prompt(
     request: GenerateRequest, template: ChatTemplate, context: Context, held: Sequence[int]
@@ -23,10 +25,12 @@ def build_prompt(
     vocab = context.model.vocab
     if request.raw_prompt is not None:
         tokens = vocab.tokenize(request.raw_prompt, add_special=True, parse_special=True)
+        tokens.extend(request.continuation)
         _require_fit(tokens, context.length_limit, can_trim=False)
         return tokens, ()
     messages = list(request.messages)
     tokens = prompt_tokens(vocab, template.render(messages), held)
+    tokens.extend(request.continuation)
     if len(tokens) < context.length_limit or request.overflow == "refuse":
         _require_fit(tokens, context.length_limit, can_trim=True)
         return tokens, ()
@@ -74,7 +78,7 @@ def prompt_tokens(vocab: Vocab, text: str, held: Sequence[int]) -> list[int]:
     which the tokenizer never merges with their neighbours, and at the end of `held` when a
     control token follows.
     """
-    data = text.encode()
+    data = text.encode(errors="replace")  # as the tokenizer does: half a surrogate has no bytes
     kept, kept_bytes = _common_boundary(vocab, data, held)
     if kept == 0:
         starts_with_bos = vocab.bos >= 0 and data.startswith(vocab.piece(vocab.bos, special=True))
@@ -92,16 +96,20 @@ def _common_boundary(vocab: Vocab, data: bytes, held: Sequence[int]) -> tuple[in
         if index == 0 and token == vocab.bos and not data.startswith(piece):
             piece = b""  # added by the tokenizer, not part of the text
         if not data.startswith(piece, position):
+            if _starts_with_control(vocab, data[position : position + 64]):
+                return index, position  # the text goes on with another end of turn
             return best
         position += len(piece)
         if vocab.is_control(token):
             best = (index + 1, position)
-    if position < len(data) and _starts_with_control(vocab, data[position : position + 64]):
+    if _starts_with_control(vocab, data[position : position + 64]):
         best = (len(held), position)
     return best
 
 
 def _starts_with_control(vocab: Vocab, data: bytes) -> bool:
+    if not data or data[0] in _CONTINUATION_BYTES:
+        return False  # in the middle of a character
     text = data.decode(errors="ignore")
     first = vocab.tokenize(text, add_special=False, parse_special=True)[:1]
     return bool(first) and vocab.is_control(first[0])

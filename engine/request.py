@@ -74,10 +74,14 @@ class DraftParams:
 
 @dataclass(frozen=True, slots=True)
 class GenerateRequest:
-    """One reply. Either messages (rendered with the chat template) or a raw prompt, never both."""
+    """One reply. Either messages (rendered with the chat template) or a raw prompt, never both.
+
+    continuation: tokens that the reply already starts with; generation goes on after them.
+    """
 
     messages: tuple[Message, ...] = ()
     raw_prompt: str | None = None
+    continuation: tuple[int, ...] = ()
     max_tokens: int = 1024
     sampling: SamplingParams = SamplingParams()
     drafting: DraftParams = DraftParams()

@@ -1,0 +1,209 @@
+"""Is a real pair's text exactly the target's? Greedy and seeded equality, and the sampled law."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from engine.events import Finished, RoundTrace, RunEvent
+from engine.prompts import TrialPrompt
+from engine.request import Coupling, DraftParams, GenerateRequest, Message, SamplingParams
+
+NEAR_TIE = 1.0
+"""Logits move by up to this much between kernels for one and for many rows (measured: 0.8)."""
+
+SIGNIFICANCE = 0.001
+_PERMUTATIONS = 2000
+
+Generate = Callable[[GenerateRequest], Sequence[RunEvent]]
+"""Runs a request to its end and returns its events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first token where plain and speculative text part. gap: top two logits there."""
+
+    prompt: str
+    position: int
+    plain_token: int
+    speculative_token: int
+    gap: float
+
+
+@dataclass(frozen=True, slots=True)
+class EqualityReport:
+    """differences with a gap up to `tolerance` are near-ties: kernels rounded differently."""
+
+    prompts: int
+    identical: int
+    tolerance: float
+    differences: tuple[Difference, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(difference.gap <= self.tolerance for difference in self.differences)
+
+
+@dataclass(frozen=True, slots=True)
+class LawReport:
+    """Two-sample G-test of the first two tokens. detectable_tv: what these draws would notice."""
+
+    draws: int
+    g: float
+    p_value: float
+    detectable_tv: float
+
+    @property
+    def ok(self) -> bool:
+        return self.p_value >= SIGNIFICANCE
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    greedy: EqualityReport
+    seeded: EqualityReport
+    sampled: LawReport | None
+
+    @property
+    def ok(self) -> bool:
+        return self.greedy.ok and self.seeded.ok and (self.sampled is None or self.sampled.ok)
+
+    def to_json(self) -> dict[str, Any]:
+        sampled = None
+        if self.sampled is not None:
+            sampled = {**asdict(self.sampled), "ok": self.sampled.ok}
+        return {
+            "ok": self.ok,
+            "greedy": {**asdict(self.greedy), "ok": self.greedy.ok},
+            "seeded": {**asdict(self.seeded), "ok": self.seeded.ok},
+            "sampled": sampled,
+        }
+
+
+def check_equality(
+    generate: Generate,
+    prompts: Sequence[TrialPrompt],
+    sampling: SamplingParams,
+    max_tokens: int,
+    tolerance: float,
+) -> EqualityReport:
+    """The same text with and without speculation, prompt by prompt.
+
+    For temperature > 0 the coupling "seed" is used: then the text depends on the seed alone.
+    """
+    differences = []
+    coupling: Coupling = "seed" if sampling.temperature > 0 else "best"
+    for prompt in prompts:
+        request = GenerateRequest(
+            messages=(Message("user", prompt.text),),
+            max_tokens=max_tokens,
+            sampling=sampling,
+            drafting=DraftParams(speculate="off", coupling=coupling),
+        )
+        always = replace(request, drafting=DraftParams(speculate="always", coupling=coupling))
+        plain, speculative = _tokens(generate(request)), _tokens(generate(always))
+        if plain != speculative:
+            differences.append(_difference(generate, request, plain, speculative))
+    return EqualityReport(
+        len(prompts), len(prompts) - len(differences), tolerance, tuple(differences)
+    )
+
+
+def _difference(
+    generate: Generate,
+    request: GenerateRequest,
+    plain: Sequence[int],
+    speculative: Sequence[int],
+) -> Difference:
+    position = next(
+        (i for i, (a, b) in enumerate(zip(plain, speculative, strict=False)) if a != b),
+        min(len(plain), len(speculative)),
+    )
+    at = [tokens[position] if position < len(tokens) else -1 for tokens in (plain, speculative)]
+    return Difference(
+        prompt=request.messages[0].content[:80],
+        position=position,
+        plain_token=at[0],
+        speculative_token=at[1],
+        gap=_top_two_gap(generate, request, tuple(plain[:position])),
+    )
+
+
+def _top_two_gap(
+    generate: Generate, request: GenerateRequest, continuation: tuple[int, ...]
+) -> float:
+    """Between the two likeliest tokens p1 / p2 is exp(gap), and either one's p tells it."""
+    events = generate(
+        replace(
+            request,
+            continuation=continuation,
+            max_tokens=1,
+            sampling=SamplingParams(temperature=1.0, top_k=2, seed=0),
+            drafting=DraftParams(speculate="off"),
+        )
+    )
+    p = next(event.emitted[0].p for event in events if isinstance(event, RoundTrace))
+    return abs(math.log(p / (1.0 - p))) if 0.0 < p < 1.0 else math.inf
+
+
+def check_law(
+    generate: Generate, prompt: TrialPrompt, sampling: SamplingParams, draws: int
+) -> LawReport:
+    """First two tokens, `draws` times plain and `draws` times speculative, other seeds each."""
+    request = GenerateRequest(messages=(Message("user", prompt.text),), max_tokens=2)
+    samples: list[list[tuple[int, ...]]] = []
+    for offset, speculate in enumerate(("off", "always")):
+        drafting = DraftParams(speculate="off" if speculate == "off" else "always", draft_max=2)
+        samples.append(
+            [
+                _tokens(
+                    generate(
+                        replace(
+                            request,
+                            sampling=replace(sampling, seed=2 * draw + offset),
+                            drafting=drafting,
+                        )
+                    )
+                )
+                for draw in range(draws)
+            ]
+        )
+    return compare_samples(samples[0], samples[1])
+
+
+def compare_samples(
+    first: Sequence[tuple[int, ...]], second: Sequence[tuple[int, ...]]
+) -> LawReport:
+    """G statistic of two equally large samples and its permutation p-value."""
+    counts = Counter(first) + Counter(second)
+    common = [value for value, count in counts.most_common() if count >= 10]
+    cells = {value: index for index, value in enumerate(common)}
+    labels = np.array([cells.get(value, len(common)) for value in (*first, *second)])
+    draws = len(first)
+    generator = np.random.Generator(np.random.Philox(20))
+    observed = _g_statistic(labels[:draws], labels[draws:], len(common) + 1)
+    exceeded = 0
+    for _ in range(_PERMUTATIONS):
+        shuffled = generator.permutation(labels)
+        exceeded += _g_statistic(shuffled[:draws], shuffled[draws:], len(common) + 1) >= observed
+    p_value = (exceeded + 1) / (_PERMUTATIONS + 1)
+    shares = np.bincount(labels, minlength=len(common) + 1) / len(labels)
+    # Mean distance of two samples of the same law: anything below it drowns in the noise.
+    detectable = float(0.5 * np.sum(np.sqrt(4.0 * shares * (1.0 - shares) / (np.pi * draws))))
+    return LawReport(draws, observed, p_value, detectable)
+
+
+def _g_statistic(first: Any, second: Any, cells: int) -> float:
+    observed = np.stack([np.bincount(first, minlength=cells), np.bincount(second, minlength=cells)])
+    expected = observed.sum(axis=0) / 2.0
+    terms = observed * np.log(np.where(observed > 0, observed / np.maximum(expected, 1e-12), 1.0))
+    return float(2.0 * terms.sum())
+
+
+def _tokens(events: Sequence[RunEvent]) -> tuple[int, ...]:
+    return next(event.tokens for event in events if isinstance(event, Finished))
