@@ -7,15 +7,27 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from jinja2 import Template
 from jinja2 import TemplateError as JinjaError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from engine.chat_sandbox import SandboxedTemplate, StepLimitError
 from engine.errors import TemplateError
 from engine.request import Message
+
+# What an expression of a template can raise; the model's author wrote it, not the user.
+_FAILURES = (
+    JinjaError,
+    StepLimitError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 class ChatTemplate:
@@ -47,39 +59,35 @@ class ChatTemplate:
                 refusal = said
         raise TemplateError(f"the model's chat template says: {refusal}")
 
-    def _apply(self, template: Template, messages: Sequence[Message]) -> str:
+    def _apply(self, template: SandboxedTemplate, messages: Sequence[Message]) -> str:
         try:
             return template.render(
-                messages=[{"role": m.role, "content": m.content} for m in messages],
-                add_generation_prompt=True,
-                bos_token=self._bos,
-                eos_token=self._eos,
+                {
+                    "messages": [{"role": m.role, "content": m.content} for m in messages],
+                    "add_generation_prompt": True,
+                    "bos_token": self._bos,
+                    "eos_token": self._eos,
+                }
             )
-        except (JinjaError, TypeError, ValueError, RecursionError) as error:
-            raise TemplateError(f"the model's chat template failed: {error}") from error
+        except _FAILURES as error:
+            reason = str(error) or type(error).__name__
+            raise TemplateError(f"the model's chat template failed: {reason}") from error
 
 
-def _compile(source: str) -> Template:
+def _compile(source: str) -> SandboxedTemplate:
+    functions: dict[str, Callable[..., Any]] = {
+        "raise_exception": _refuse,
+        "strftime_now": _strftime_now,
+        "tojson": _to_json,
+    }
     try:
-        return _environment().from_string(source)
-    except JinjaError as error:
+        return SandboxedTemplate(source, functions)
+    except (JinjaError, RecursionError) as error:
         raise TemplateError(f"the model's chat template does not parse: {error}") from error
 
 
 class _Refused(Exception):  # noqa: N818 - the template's own word, not a fault
     """raise_exception was called by the template."""
-
-
-def _environment() -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=["jinja2.ext.loopcontrols"],
-    )
-    environment.globals["raise_exception"] = _refuse
-    environment.globals["strftime_now"] = _strftime_now
-    environment.filters["tojson"] = _to_json
-    return environment
 
 
 def _refuse(message: str) -> None:
@@ -90,8 +98,16 @@ def _strftime_now(pattern: str) -> str:
     return datetime.datetime.now().strftime(pattern)
 
 
-def _to_json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
 
 
 def _merge_system(messages: Sequence[Message]) -> tuple[Message, ...] | None:

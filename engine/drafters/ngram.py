@@ -64,13 +64,14 @@ class NgramDrafter:
         if match is None or not round_.policy.may_start(self.name):
             return EMPTY_PROPOSAL
         self._match_length = match.length
-        continuation = self._index.tokens[match.end : match.end + round_.max_depth]
-        tokens = []
-        for depth, token in enumerate(continuation, start=1):
+        copied = self._index.tokens[match.end :]
+        tokens: list[int] = []
+        for depth in range(1, round_.max_depth + 1):
             chance = self._confidence.estimate(match.length + depth - 1)
             if not round_.policy.should_continue(self.name, depth, chance):
                 break
-            tokens.append(token)
+            # A match that overlaps the end repeats with the period of its distance.
+            tokens.append(copied[(depth - 1) % len(copied)])
         return Proposal.chain(tokens, self.name)
 
     def observe(self, observation: Observation) -> None:
