@@ -73,7 +73,12 @@ export class Figures {
     this.showShares(stats);
     this.showDrafters(stats);
     const parked = `${count(stats.parked_rounds)} of ${count(stats.rounds)} rounds parked`;
-    setText(this.parked, stats.parked_rounds ? `${parked}: no draft, since it would not have paid.` : "No rounds parked.");
+    setText(
+      this.parked,
+      stats.parked_rounds
+        ? `${parked}: no draft, since it would not have paid.`
+        : "No rounds parked.",
+    );
   }
 
   showPositions({ proposed_by_position: proposed, accepted_by_position: accepted }) {

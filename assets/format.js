@@ -27,7 +27,10 @@ export function seconds(value) {
 
 /** Spaces and line ends made visible. */
 export const visible = (text) =>
-  text.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/^ +| +$/g, (run) => "·".repeat(run.length));
+  text
+    .replace(/\n/g, "⏎")
+    .replace(/\t/g, "⇥")
+    .replace(/^ +| +$/g, (run) => "·".repeat(run.length));
 
 /** The same for drafts shown in the text: single spaces stay spaces. */
 export const visibleInText = (text) => {

@@ -17,7 +17,7 @@ const CHAT_EVENTS = new Set(["user", "start", "queued", "prefill", "tok", "notic
 
 class Page {
   constructor(bridge) {
-    this.root = bridge.element.querySelector(".app");
+    this.root = bridge.element.querySelector(".forerun");
     dressButtons(this.root);
     this.conversation = null;
     this.writing = null;
@@ -348,7 +348,13 @@ class Page {
     const { loaded, progress } = this.modelBar.engine;
     const parts = [h("h1", {}, loaded ? "What shall we write?" : "Watch a model think ahead")];
     if (loaded) {
-      parts.push(h("p", {}, "Every token of the reply shows who proposed it and what the target made of it."));
+      parts.push(
+        h(
+          "p",
+          {},
+          "Every token of the reply shows who proposed it and what the target made of it.",
+        ),
+      );
     } else if (progress) parts.push(h("p", {}, "The model is being loaded."));
     else {
       const open = () => this.openModels();

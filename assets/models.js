@@ -16,6 +16,8 @@ export class Models {
   constructor(root, page) {
     this.page = page;
     this.rows = new Map();
+    this.active = new Set();
+    this.targets = [];
     this.downloads = h("ul", { class: "downloads" });
     this.none = h("p", { class: "empty-note" }, "No downloads.");
     this.catalogue = h("ul", { class: "catalogue" });
@@ -46,6 +48,7 @@ export class Models {
   }
 
   showCatalogue(targets, wanted = null) {
+    this.targets = targets;
     const rows = targets.map((option) => this.catalogueRow(option));
     this.catalogue.replaceChildren(...rows);
     const row = rows.find((one) => one.dataset.model === wanted);
@@ -60,7 +63,9 @@ export class Models {
     const text = h("span", { class: "row-text" }, h("b", {}, option.label));
     text.append(h("small", {}, option.detail));
     const row = h("li", { "data-model": option.value }, text);
-    if (option.action) {
+    if (this.active.has(option.value)) {
+      row.append(h("small", {}, "downloading"));
+    } else if (option.action) {
       row.append(this.button("Download", () => this.fetch({ model: option.value })));
     } else if (option.reason) {
       row.append(h("small", {}, option.reason));
@@ -109,6 +114,12 @@ export class Models {
       this.rows.delete(id);
     }
     for (const item of items) this.showDownload(item);
+    const running = items.filter((item) => ["waiting", "running"].includes(item.state));
+    const active = new Set(running.map((item) => item.id));
+    if ([...active].join() !== [...this.active].join()) {
+      this.active = active;
+      this.showCatalogue(this.targets);
+    }
   }
 
   showDownload(item) {

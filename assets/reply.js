@@ -67,7 +67,8 @@ export class Reply {
       const span = tokenSpan(this.source, this.drawnTokens);
       const text = tokens[this.drawnTokens][TEXT];
       span.textContent = text;
-      if (!text.trim()) span.dataset.blank = visible(text) || "∅";
+      // Line ends and incomplete characters have no width of their own.
+      if (!text || /^[\n\t]/.test(text)) span.dataset.blank = visible(text) || "∅";
       list.append(span);
     }
   }

@@ -37,7 +37,11 @@ export class SettingsForm {
     const id = `setting-${field.name}`;
     const input = this.input(field, id);
     const help = h("span", { class: "help-text", role: "tooltip", id: `${id}-help` }, field.help);
-    const mark = h("button", { type: "button", class: "help", "aria-label": `About ${field.label}` });
+    const mark = h("button", {
+      type: "button",
+      class: "help",
+      "aria-label": `About ${field.label}`,
+    });
     mark.setAttribute("aria-describedby", `${id}-help`);
     mark.append("?", help);
     const problem = h("p", { class: "field-error", id: `${id}-error`, role: "alert" });
@@ -46,7 +50,13 @@ export class SettingsForm {
     this.inputs.set(field.name, input);
     const label = h("label", { for: id }, field.label);
     const kind = field.kind === "text" ? "field wide" : "field";
-    return h("div", { class: kind }, h("div", { class: "field-head" }, label, mark), input, problem);
+    return h(
+      "div",
+      { class: kind },
+      h("div", { class: "field-head" }, label, mark),
+      input,
+      problem,
+    );
   }
 
   input(field, id) {

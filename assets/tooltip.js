@@ -76,25 +76,37 @@ export class Tooltip {
   }
 }
 
-function describe({ token, drafters, rejected }) {
-  const shown = rejected ?? token;
-  const [kind, word] = rejected ? ["ghost", "rejected"] : [token[KIND], KINDS[token[KIND]].name];
-  const drafter = rejected ? drafters[rejected[1]] : drafters[token[DRAFTER]];
-  const p = rejected ? rejected[2] : token[TARGET_P];
-  const q = rejected ? rejected[3] : token[DRAFT_Q];
-  const depth = rejected ? rejected[4] : token[DEPTH];
-  const rows = [["p (target)", probability(p)]];
-  if (drafter) {
-    rows.push(["q (drafter)", q === null ? "point mass" : probability(q)]);
-    rows.push(["drafter", drafter], ["draft position", depth]);
+/** What a token or a rejected draft (text, drafter, p, q, depth) tells of itself. */
+function factsOf(token, rejected) {
+  if (rejected) {
+    const [text, drafter, p, q, depth] = rejected;
+    return { kind: "ghost", word: "rejected", text, drafter, p, q, depth, tried: [] };
   }
-  const tried = rejected ? [] : (token[REJECTED] ?? []);
-  if (tried.length) rows.push(["rejected here", tried.map((one) => visible(one[0])).join("  ")]);
+  return {
+    kind: token[KIND],
+    word: KINDS[token[KIND]].name,
+    text: token[TEXT],
+    drafter: token[DRAFTER],
+    p: token[TARGET_P],
+    q: token[DRAFT_Q],
+    depth: token[DEPTH],
+    tried: token[REJECTED] ?? [],
+  };
+}
+
+function describe({ token, drafters, rejected }) {
+  const facts = factsOf(token, rejected);
+  const rows = [["p (target)", probability(facts.p)]];
+  if (facts.drafter !== null) {
+    rows.push(["q (drafter)", facts.q === null ? "point mass" : probability(facts.q)]);
+    rows.push(["drafter", drafters[facts.drafter]], ["draft position", facts.depth]);
+  }
+  if (facts.tried.length) {
+    rows.push(["rejected here", facts.tried.map((one) => visible(one[TEXT])).join("  ")]);
+  }
   const list = h("dl");
   for (const [name, value] of rows) list.append(h("dt", {}, name), h("dd", {}, String(value)));
-  const text = visible(shown[TEXT]) || "(part of a character)";
-  return [
-    h("div", { class: "tip-head" }, h("code", {}, text), h("span", { class: `mark ${kind}` }, word)),
-    list,
-  ];
+  const text = visible(facts.text) || "(part of a character)";
+  const word = h("span", { class: `mark ${facts.kind}` }, facts.word);
+  return [h("div", { class: "tip-head" }, h("code", {}, text), word), list];
 }

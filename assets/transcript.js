@@ -161,24 +161,37 @@ export class Transcript {
   notesOf(entry) {
     const { details } = entry;
     const notes = (details.notices ?? []).map((text) => h("p", { class: "note" }, text));
-    const button = (label, onclick) => h("button", { type: "button", class: "button", onclick }, label);
+    const button = (label, onclick) =>
+      h("button", { type: "button", class: "button", onclick }, label);
     const { newChat, openSettings, regenerate, trim } = this.actions;
     if (details.finish === "context") {
-      const text = "The context is full, so the reply ends here. Start a new chat, or load the model with a larger context.";
+      const text =
+        "The context is full, so the reply ends here. Start a new chat, or load the model with a larger context.";
       const larger = button("Larger context", () => openSettings("context_length"));
-      notes.push(h("div", { class: "note warn" }, h("p", {}, text), button("New chat", newChat), larger));
+      notes.push(
+        h("div", { class: "note warn" }, h("p", {}, text), button("New chat", newChat), larger),
+      );
     }
     if (details.finish === "interrupted") {
-      notes.push(h("p", { class: "note" }, "This reply was interrupted; what had arrived was kept."));
+      notes.push(
+        h("p", { class: "note" }, "This reply was interrupted; what had arrived was kept."),
+      );
     }
     if (details.error) {
       const again = button("Try again", () => regenerate(entry.id));
-      const box = h("div", { class: "note error", role: "alert" }, h("p", {}, details.error.message));
+      const box = h(
+        "div",
+        { class: "note error", role: "alert" },
+        h("p", {}, details.error.message),
+      );
       if (details.error.kind === "ContextLengthError") {
         box.append(button("Leave out the oldest messages", () => trim(entry.id)));
         box.append(button("New chat", newChat));
       } else if (details.error.kind === "EngineDiedError") {
-        box.append(h("p", {}, "Your messages are safe. The next one starts the engine again."), again);
+        box.append(
+          h("p", {}, "Your messages are safe. The next one starts the engine again."),
+          again,
+        );
       } else {
         box.append(again);
       }

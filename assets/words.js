@@ -13,7 +13,8 @@ export const KINDS = {
   },
   b: {
     name: "bonus",
-    meaning: "Every draft of the round was kept, and the same pass of the target gave this one too.",
+    meaning:
+      "Every draft of the round was kept, and the same pass of the target gave this one too.",
   },
   p: { name: "plain", meaning: "Written by the target alone, in a round without a draft." },
 };
@@ -36,7 +37,10 @@ export const LEGEND = [
   ],
   ["draft position", "The place of a draft in its round: 1 is the first token proposed."],
   ["p", "The target's probability of this token, after your temperature and truncation."],
-  ["q", "The drafter's probability. A point mass: the drafter named one token and no probabilities."],
+  [
+    "q",
+    "The drafter's probability. A point mass: the drafter named one token and no probabilities.",
+  ],
   ["parked", "Rounds in which no draft was made because it would have cost more than it saves."],
   ["tokens per second", "All tokens of the reply divided by the time since its first round."],
 ];

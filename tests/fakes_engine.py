@@ -70,8 +70,9 @@ def verify(p, q, token):
 HOSTILE = """<img src=x onerror="window.pwned=1"> <script>window.pwned=2</script>
 
 [click](javascript:window.pwned=3) ![secret](http://example.invalid/leak.png?q=1) {{value}} ${window.pwned=4}
+[data](data:text/html,boo) &lt;b&gt; é😀
 
-<iframe src="http://example.invalid/"></iframe> [data](data:text/html,boo) &lt;b&gt; é😀
+<iframe src="http://example.invalid/"></iframe>
 
 ```html
 <b onclick="window.pwned=5">bold</b>
@@ -108,7 +109,7 @@ def script(text: str, count: int | None = None, seed: int = 1) -> list[RoundTrac
 
 
 def _round(words: list[str], at: int, number: int, chance: random.Random) -> RoundTrace:
-    depth = chance.choice([0, 3, 4, 5]) if number % 9 == 4 else chance.choice([3, 4, 5])
+    depth = 0 if number % 9 == 4 else chance.choice([3, 4, 5])
     kept = min(depth, chance.choice([0, 1, 2, 2, 3, 3, 4, 5]), max(0, len(words) - at - 1))
     drafter = chance.choice(["ngram", "model:tiny-draft"])
     proposed, emitted = [], []

@@ -30,7 +30,7 @@ class Watch:
 def browser() -> Iterator[Browser]:
     path = find_chromium()
     if path is None:
-        pytest.skip("needs Chromium or Chrome (FORERUN_TEST_BROWSER names another place)")
+        pytest.fail("needs Chromium or Chrome (FORERUN_TEST_BROWSER names another place)")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield chromium
@@ -45,9 +45,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     running.stop()
 
 
+@pytest.fixture(scope="session")
+def slow_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Forty tokens a second: for what happens in mid-reply, and for changed settings."""
+    running = fake_site(tmp_path_factory.mktemp("slow-site"), 40)
+    running.start()
+    yield running
+    running.stop()
+
+
 @pytest.fixture
-def slow_site(tmp_path: Path) -> Iterator[Site]:
-    """Forty tokens a second, and its own data: for what happens in mid-reply."""
+def own_site(tmp_path: Path) -> Iterator[Site]:
+    """A slow one that the test may kill."""
     running = fake_site(tmp_path, 40)
     running.start()
     yield running
@@ -62,7 +71,7 @@ def open_page(browser: Browser, url: str, watch: Watch | None = None, **options:
     if watch is not None:
         attach(page, watch, url)
     page.goto(url)
-    page.wait_for_selector(".app[data-ready]")
+    page.wait_for_selector(".forerun[data-ready]")
     expect(page.locator(".engine-status.ready")).to_be_visible()
     return page
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager
 
 from playwright.sync_api import Locator, Page, expect
 
@@ -55,11 +56,18 @@ def choose(page: Page, box: str, value: str) -> None:
     page.click(f"{box} [role=option][data-value='{value}']")
 
 
+def answered(page: Page, action: str) -> AbstractContextManager[object]:
+    """Wait until the server has answered this action of the page."""
+    return page.expect_response(
+        lambda response: f'"action":"{action}"' in (response.request.post_data or "")
+    )
+
+
 def setting(page: Page, name: str, value: str) -> None:
     """Change one setting and wait until the server has it."""
     page.click("#open-settings")
     field = page.locator(f"#setting-{name}")
-    with page.expect_response("**/component_server*"):
+    with answered(page, "settings"):
         if field.evaluate("element => element.tagName") == "SELECT":
             field.select_option(value)
         else:

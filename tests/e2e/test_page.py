@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.conftest import open_page
 from tests.e2e.sites import Site
-from tests.e2e.steps import ask, finished, reply, send, stop_after, text_of, token_count
+from tests.e2e.steps import answered, ask, finished, reply, send, stop_after, text_of, token_count
 from tests.fakes_engine import MARKDOWN, tokens_of
 
 pytestmark = pytest.mark.browser
@@ -93,21 +93,19 @@ def test_tooltip_by_pointer_and_by_keyboard(page: Page) -> None:
     expect(tip).to_be_hidden()
 
 
-def test_switches_change_the_drawing_and_are_remembered(
-    browser: Browser, slow_site: Site
-) -> None:
+def test_switches_change_the_drawing_and_are_remembered(browser: Browser, slow_site: Site) -> None:
     page = open_page(browser, slow_site.url)
     part = ask(page, "tell me about 120 tokens of it")
-    app = page.locator(".app")
+    app = page.locator(".forerun")
     page.get_by_role("radio", name="Tokens").click()
     assert part.locator(".token-list .token").count() == 120
     page.get_by_role("radio", name="Drafter").click()
-    with page.expect_response("**/component_server*"):
+    with answered(page, "view"):
         page.locator("#ghosts").click()
     expect(part.locator(".ghost").first).to_be_hidden()
     expect(page.locator("#key")).to_contain_text("model:tiny-draft")
     page.reload()
-    page.wait_for_selector(".app[data-ready]")
+    page.wait_for_selector(".forerun[data-ready]")
     shown = {name: app.get_attribute(f"data-{name}") for name in ("view", "colour", "ghosts")}
     assert shown == {"view": "tokens", "colour": "drafter", "ghosts": "false"}
     assert reply(page).locator(".token-list .token").count() == 120
