@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine.errors import BadOptionError
+from engine.errors import BadOptionError, RunError
 from engine.llama.log import NativeLog
 from engine.llama.quantize import copy_without_layers, requantize
 
@@ -66,9 +66,23 @@ def _made_once(
 ) -> Path:
     if path.is_file():
         return path
-    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.unlink(missing_ok=True)
+        _make_watched(part, expected_bytes, make, report)
+        part.replace(path)
+    except OSError as error:
+        raise RunError(f"{path} could not be written: {error.strerror or error}") from error
+    finally:
+        if part.exists():
+            part.unlink()
+    return path
+
+
+def _make_watched(
+    part: Path, expected_bytes: float, make: Callable[[Path], None], report: Progress
+) -> None:
     finished = threading.Event()
     watcher = threading.Thread(
         target=_report_growth, args=(part, expected_bytes, report, finished), daemon=True
@@ -76,12 +90,9 @@ def _made_once(
     watcher.start()
     try:
         make(part)
-        part.replace(path)
     finally:
         finished.set()
         watcher.join()
-        part.unlink(missing_ok=True)
-    return path
 
 
 def _report_growth(

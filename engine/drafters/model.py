@@ -42,6 +42,7 @@ class ModelDrafter:
         self._agreed = 0  # leading cached tokens known to be the reply's context
 
     def begin(self, prompt: Sequence[int]) -> None:
+        self._check_known(prompt)
         self._context.reuse(prompt[:-1])
         self._feed(prompt[:-1])
         self._agreed = len(self._context.tokens)
@@ -78,20 +79,23 @@ class ModelDrafter:
     def _catch_up(self, context: Sequence[int]) -> NDArray[np.float32]:
         """Makes the cache equal to the context; returns the logits after its last token."""
         cached = self._context.tokens
-        agreed = self._agreed
         end = min(len(cached), len(context) - 1)
+        agreed = min(self._agreed, end)
         while agreed < end and cached[agreed] == context[agreed]:
             agreed += 1
         self._context.truncate(agreed)
         missing = context[agreed:]
-        if max(missing) >= self._context.model.vocab.size:
-            raise DrafterError("the text holds a token that the drafter's vocabulary lacks")
+        self._check_known(missing)
         if len(missing) > PREFILL_CHUNK:
             self._feed(context[:-1])
             missing = context[-1:]
         row = self._row(missing)
         self._agreed = len(context)
         return row
+
+    def _check_known(self, tokens: Sequence[int]) -> None:
+        if max(tokens) >= self._context.model.vocab.size:
+            raise DrafterError("the text holds a token that the drafter's vocabulary lacks")
 
     def _feed(self, tokens: Sequence[int]) -> None:
         for start in range(len(self._context.tokens), len(tokens), PREFILL_CHUNK):
