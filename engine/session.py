@@ -109,6 +109,7 @@ class Session:
                     plan.threads,
                     max_leaves=drafter.max_leaves if drafter is not None else 1,
                     flash_attention=strict.flash_attention if strict is not None else None,
+                    exact_order=strict is not None,
                 ),
                 self._abort,
             )

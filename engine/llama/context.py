@@ -35,7 +35,8 @@ class ContextOptions:
     """context_length, max_rows in tokens. max_rows: widest pass with logits. max_leaves: of a tree.
 
     embeddings: also return the final hidden state of every row. flash_attention: None leaves the
-    choice to llama.cpp.
+    choice to llama.cpp. exact_order: the cache holds what plain decoding would leave, cell by
+    cell; attention adds up in cell order, so anything else rounds differently.
     """
 
     context_length: int
@@ -45,6 +46,7 @@ class ContextOptions:
     max_rollback: int = 16
     embeddings: bool = False
     flash_attention: bool | None = None
+    exact_order: bool = False
 
 
 class Context:
@@ -191,7 +193,12 @@ class Context:
         if proposal.is_chain:
             self.truncate(len(self.tokens) - len(proposal) + len(path))
             return
-        length = len(self.tokens) + 1 + len(path)
+        tokens = (last_token, *(proposal.tokens[node] for node in path))
+        if self.options.exact_order and tuple(path) != tuple(range(len(path))):
+            self._drop_pass()
+            self._append(tokens, outputs=0)
+            return
+        length = len(self.tokens) + len(tokens)
         kept = self._sequence_through(proposal, path[-1] if path else ROOT)
         memory = self._memory
         if not native.llama_memory_seq_rm(memory, kept, length, -1):
@@ -199,8 +206,7 @@ class Context:
         native.llama_memory_seq_keep(memory, kept)
         native.llama_memory_seq_cp(memory, kept, 0, -1, -1)
         native.llama_memory_seq_keep(memory, 0)
-        self.tokens.append(last_token)
-        self.tokens.extend(proposal.tokens[node] for node in path)
+        self.tokens.extend(tokens)
 
     @staticmethod
     def _sequence_through(proposal: Proposal, node: int) -> int:
@@ -213,13 +219,13 @@ class Context:
         code = native.llama_decode(self.handle, batch)
         if code == 0:
             return
-        self._restore()
+        self._drop_pass()
         if code == 2:
             raise PassAborted
         raise NativeError(_DECODE_ERRORS.get(code, f"llama.cpp failed with code {code}"))
 
-    def _restore(self) -> None:
-        """An aborted pass may leave ubatches behind: cut back to the tokens we know of."""
+    def _drop_pass(self) -> None:
+        """Forgets a tree, or what an aborted pass left behind: back to the tokens we know of."""
         native.llama_memory_seq_keep(self._memory, 0)
         if not native.llama_memory_seq_rm(self._memory, 0, len(self.tokens), -1):
             self.clear()

@@ -16,7 +16,8 @@ from engine.llama.model import Model, ModelOptions
 from engine.models.catalogue import Catalogue
 from engine.models.locate import locate
 
-THREADS = 2
+THREADS = 1
+"""llama.cpp's threads spin, so more of them are slower wherever something else runs."""
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +41,7 @@ def starter(starter_path: Path, library: Library) -> Iterator[Model]:
 @pytest.fixture(scope="module")
 def starter_context(starter: Model) -> Iterator[Context]:
     """Room for trees; every test clears it or states what it starts from."""
-    options = ContextOptions(512, 65, THREADS, max_leaves=8)
+    options = ContextOptions(512, 65, THREADS, max_leaves=8, flash_attention=True)
     with Context(starter, options, AbortFlag()) as context:
         yield context
 
