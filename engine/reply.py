@@ -55,6 +55,8 @@ class Reply:
         started = time.perf_counter()
         context = self._setup.context
         wanted = self._prompt[:-1]
+        if not self._request.reuse:
+            context.clear()
         self._reused = context.reuse(wanted)
         yield PromptProgress(self._reused, len(wanted), self._reused)
         for start in range(self._reused, len(wanted), PREFILL_CHUNK):

@@ -77,6 +77,7 @@ class GenerateRequest:
     """One reply. Either messages (rendered with the chat template) or a raw prompt, never both.
 
     continuation: tokens that the reply already starts with; generation goes on after them.
+    reuse: keep what the KV caches hold of the prompt; False prefills all of it (benchmarks).
     """
 
     messages: tuple[Message, ...] = ()
@@ -86,6 +87,7 @@ class GenerateRequest:
     sampling: SamplingParams = SamplingParams()
     drafting: DraftParams = DraftParams()
     overflow: Overflow = "refuse"
+    reuse: bool = True
 
     def __post_init__(self) -> None:
         _require(self.max_tokens >= 1, "max-tokens", "1 or more")
