@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
-from engine.cli import doctor, generate, models, verify
+from engine.cli import bench, doctor, generate, models, verify
 from engine.cli.parser import CommandParser, Subparsers
 from engine.data_folder import data_folder
 from engine.errors import BadOptionError, EngineError
@@ -31,7 +31,7 @@ class CommandModule(Protocol):
     def add_parser(self, subparsers: Subparsers) -> None: ...
 
 
-COMMANDS: tuple[CommandModule, ...] = (generate, verify, models, doctor)
+COMMANDS: tuple[CommandModule, ...] = (generate, bench, verify, models, doctor)
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
