@@ -16,7 +16,7 @@ from engine.llama.context import PREFILL_CHUNK, Context, ContextOptions
 from engine.llama.model import Model
 
 WIDEST = 16
-_DEPTHS = (24, 560)  # attention changes kernels above 512 cached tokens
+_DEPTHS = (24, 505)  # attention changes kernels above 512 cached tokens: cross that line too
 _TRIAL_CONTEXT = 640
 
 
