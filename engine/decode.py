@@ -41,6 +41,8 @@ class TargetContext(Protocol):
 
     def keep_path(self, last_token: int, proposal: Proposal, path: Sequence[int]) -> None: ...
 
+    def hidden_states(self, rows: int) -> NDArray[np.float32]: ...
+
 
 class ReplyVocabulary(Protocol):
     """What the loop asks about tokens; see engine.llama.vocab.Vocab."""
@@ -143,12 +145,13 @@ class RoundLoop:
         passed = time.perf_counter()
         targets = self._distributions(logits, proposal)
         verdict = self._accept(proposal, targets)
+        features = self._features(len(proposal), verdict.path)
         room = self._options.max_tokens - self._emitted
         outcome = _cut(proposal, verdict, vocabulary.ends_generation, room)
         self._target.keep_path(last_token, proposal, outcome.kept)
         self.context.extend(outcome.tokens)
         self._emitted += len(outcome.tokens)
-        self._observe(Observation(proposal, verdict.path, outcome.tokens))
+        self._observe(Observation(proposal, verdict.path, outcome.tokens, features))
         words = texts(outcome.tokens, text, is_last=outcome.ends or self._is_full)
         self._round_number += 1
         proposed = proposed_tokens(proposal, verdict, targets, text)
@@ -192,6 +195,12 @@ class RoundLoop:
         except EngineError as error:
             self._drop_drafter(error)
             return EMPTY_PROPOSAL
+
+    def _features(self, nodes: int, path: Sequence[int]) -> NDArray[np.float32] | None:
+        """Hidden states of the last token and the path, copied: the next pass overwrites them."""
+        if self._drafter is None or self._drafter.needs != "final hidden state":
+            return None
+        return self._target.hidden_states(1 + nodes)[[0, *(1 + node for node in path)]]
 
     def _observe(self, observation: Observation) -> None:
         if self._drafter is None:

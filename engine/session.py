@@ -108,6 +108,7 @@ class Session:
                     WIDEST_PASS,
                     plan.threads,
                     max_leaves=drafter.max_leaves if drafter is not None else 1,
+                    embeddings=drafter is not None and drafter.needs == "final hidden state",
                     flash_attention=strict.flash_attention if strict is not None else None,
                     exact_order=strict is not None,
                 ),

@@ -34,9 +34,9 @@ class PassAborted(Exception):  # noqa: N818 - not an error: the stop flag was se
 class ContextOptions:
     """context_length, max_rows in tokens. max_rows: widest pass with logits. max_leaves: of a tree.
 
-    embeddings: also return the final hidden state of every row. flash_attention: None leaves the
-    choice to llama.cpp. exact_order: the cache holds what plain decoding would leave, cell by
-    cell; attention adds up in cell order, so anything else rounds differently.
+    embeddings: passes with logits also return each row's final hidden state. flash_attention:
+    None leaves the choice to llama.cpp. exact_order: the cache holds what plain decoding would
+    leave, cell by cell; attention adds up in cell order, so anything else rounds differently.
     """
 
     context_length: int
@@ -84,6 +84,8 @@ class Context:
         params.kv_unified = True
         params.swa_full = options.max_leaves > 1  # trees copy sequences: no cell reuse in a window
         params.embeddings = options.embeddings
+        if options.embeddings:
+            params.pooling_type = 0  # LLAMA_POOLING_TYPE_NONE: one state a row
         params.no_perf = True
         params.abort_callback = self._abort.callback
         params.abort_callback_data = self._abort.data
@@ -166,6 +168,9 @@ class Context:
         return row
 
     def _append(self, tokens: Sequence[int], *, outputs: int) -> None:
+        if self.options.embeddings:
+            # With embeddings on, llama.cpp makes every row of a pass an output.
+            native.llama_set_embeddings(self.handle, outputs == len(tokens))
         self._run(self._batch.fill(tokens, len(self.tokens), outputs=outputs))
         self.tokens.extend(tokens)
 
@@ -185,6 +190,8 @@ class Context:
         positions = [start, *(start + depth for depth in proposal.depths)]
         sequences = tree_sequences(proposal)
         tokens = (last_token, *proposal.tokens)
+        if self.options.embeddings:
+            native.llama_set_embeddings(self.handle, True)
         self._run(self._batch.fill_tree(tokens, positions, sequences))
         return self._logits(len(tokens))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -34,13 +34,17 @@ _U64 = struct.Struct("<Q")
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """shape: fastest dimension first. type: key of gguf_types.TENSOR_TYPES. bytes: of its data."""
+    """shape: fastest dimension first. type: key of gguf_types.TENSOR_TYPES. bytes: of its data.
+
+    start: where its data lies in the file.
+    """
 
     name: str
     shape: tuple[int, ...]
     type: int
     elements: int
     bytes: int
+    start: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,18 +184,18 @@ class _HeaderReader:
             raise self._damaged(f"the alignment {alignment!r} is not a power of two")
         described = [self._tensor() for _ in range(count)]
         start = -(-self._position // alignment) * alignment
-        names = {tensor.name for tensor, _ in described}
-        if len(names) != count:
+        tensors = tuple(replace(one, start=start + one.start) for one in described)
+        if len({tensor.name for tensor in tensors}) != count:
             raise self._damaged("a tensor appears twice")
-        needed = max((start + offset + tensor.bytes for tensor, offset in described), default=0)
+        needed = max((tensor.start + tensor.bytes for tensor in tensors), default=0)
         if needed > self._size:
             raise ModelFileError(
                 f"{self._name} is truncated: {self._size:,} of {needed:,} bytes; fetch it again"
             )
-        return tuple(tensor for tensor, _ in described)
+        return tensors
 
-    def _tensor(self) -> tuple[Tensor, int]:
-        """One tensor's description and the offset of its data."""
+    def _tensor(self) -> Tensor:
+        """One tensor's description; start is still relative to the first tensor's data."""
         name = self._text(MAX_TENSOR_NAME)
         dimensions = self._u32()
         if dimensions > MAX_DIMENSIONS:
@@ -207,7 +211,7 @@ class _HeaderReader:
         _, block, block_bytes = known
         if shape and shape[0] % block:
             raise self._damaged(f"the rows of tensor {name[:80]!r} are not whole blocks")
-        return Tensor(name, shape, kind, elements, elements // block * block_bytes), offset
+        return Tensor(name, shape, kind, elements, elements // block * block_bytes, offset)
 
     def _text(self, limit: int = MAX_STRING) -> str:
         length = self._string_length()

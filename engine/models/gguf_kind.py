@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_METHODS = {"eagle3": "EAGLE-3", "dflash": "DFlash", "medusa": "Medusa"}
+_METHODS = {"eagle3": "EAGLE-3", "dflash": "DFlash", "medusa-heads": "Medusa"}
 _NOT_GENERATORS = {
     "clip": "an image projector",
     "wavtokenizer-dec": "an audio decoder",

@@ -79,6 +79,7 @@ class ToyTarget:
     tokens: list[int] = field(default_factory=list)
     widths: list[int] = field(default_factory=list)
     _open_round: bool = False
+    _inputs: tuple[int, ...] = ()
 
     def verify(self, last_token: int, proposal: Proposal) -> NDArray[np.float32]:
         assert not self._open_round, "verify before keep_path of the round before"
@@ -91,6 +92,7 @@ class ToyTarget:
         if len(self.widths) == self.fail_at:
             raise NativeError("scripted failure")
         self._open_round = True
+        self._inputs = (last_token, *proposal.tokens)
         base = [*self.tokens, last_token]
         rows = [self.logits(base)]
         for node in range(len(proposal)):
@@ -103,6 +105,12 @@ class ToyTarget:
         assert [proposal.parents[node] for node in path] == [ROOT, *path][: len(path)]
         self._open_round = False
         self.tokens += [last_token, *(proposal.tokens[node] for node in path)]
+        self._inputs = ()
+
+    def hidden_states(self, rows: int) -> NDArray[np.float32]:
+        """Of a row: its own input token, [rows, 1]. Gone once the path is kept."""
+        assert rows == len(self._inputs)
+        return np.array(self._inputs, np.float32)[:, None]
 
 
 Script = Callable[[Sequence[int], int], Proposal]

@@ -90,6 +90,21 @@ def test_coupled_text_is_the_plain_text(name: str, seed: int) -> None:
     assert_books_balance(loop, target)
 
 
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_hidden_states_of_the_accepted_path_reach_a_drafter_that_needs_them(name: str) -> None:
+    drafter = ScriptedDrafter(SCRIPTS[name])
+    drafter.needs = "final hidden state"
+    loop = make_loop(ToyTarget(), drafter)
+    last, rows = PROMPT[-1], 0
+    traces(loop)
+    for seen in drafter.observed:
+        assert seen.features is not None
+        path = [seen.proposal.tokens[node] for node in seen.accepted_path]
+        assert seen.features[:, 0].tolist() == [last, *path]
+        last, rows = seen.emitted[-1], rows + len(seen.features)
+    assert rows >= 30
+
+
 def test_a_right_draft_needs_few_rounds_and_a_wrong_one_costs_none() -> None:
     right = traces(make_loop(ToyTarget(), ScriptedDrafter(SCRIPTS["right"]), draft_max=5))
     wrong = traces(make_loop(ToyTarget(), ScriptedDrafter(SCRIPTS["wrong"]), draft_max=5))

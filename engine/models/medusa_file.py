@@ -1,0 +1,211 @@
+"""Medusa heads (Cai et al. 2024, arXiv 2401.10774): published checkpoints and our own container.
+
+Head i is some blocks x + SiLU(W x + b) and a matrix to the vocabulary. It reads the target's
+final hidden state at position t and predicts the token at t + 2 + i.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import ModelFileError
+from engine.models.gguf import GgufInfo
+from engine.models.gguf_data import MetadataValue, read_tensors, write_gguf
+from engine.models.gguf_header import read_header
+from engine.models.safetensors_file import read_safetensors
+from engine.models.tensor_data import FLOATS, TensorData
+from engine.models.torch_file import read_torch
+
+ARCHITECTURE = "medusa-heads"
+CHECKPOINT_NAMES = ("medusa_lm_head.safetensors", "medusa_lm_head.pt")
+MAX_HEADS = 16
+MAX_BLOCKS = 8
+_MAX_CONFIG = 1 << 20
+_BLOCK_KEY = re.compile(r"(?P<head>\d+)\.(?P<layer>\d+)\.linear\.(?P<part>weight|bias)")
+_OUTPUT_KEY = re.compile(r"(?P<head>\d+)\.(?P<layer>\d+)\.weight")
+_PREFIX = "medusa_head."
+_TOKEN_IDS = "token_ids"
+
+
+@dataclass(frozen=True, slots=True)
+class MedusaHead:
+    """blocks: (W [hidden, hidden], b [hidden]) of each block. output: [rows, hidden]."""
+
+    blocks: tuple[tuple[TensorData, TensorData], ...]
+    output: TensorData
+
+
+@dataclass(frozen=True, slots=True)
+class MedusaHeads:
+    """A whole set. token_ids: target id of every output row, None if row i is token i.
+
+    target_hash: target_hash() of the model they were made for, "" if not known.
+    """
+
+    heads: tuple[MedusaHead, ...]
+    token_ids: NDArray[np.int64] | None = None
+    target_hash: str = ""
+    base_model: str = ""
+
+    @property
+    def hidden_size(self) -> int:
+        return self.heads[0].output.shape[1]
+
+    @property
+    def rows(self) -> int:
+        return self.heads[0].output.shape[0]
+
+
+def find_medusa(path: Path) -> Path:
+    """The checkpoint itself: `path`, or the known file inside the folder `path`."""
+    if not path.is_dir():
+        return path
+    for name in CHECKPOINT_NAMES:
+        if (path / name).is_file():
+            return path / name
+    raise ModelFileError(f"{path} holds neither {' nor '.join(CHECKPOINT_NAMES)}")
+
+
+def read_medusa(path: Path) -> MedusaHeads:
+    """A GGUF container, a safetensors file, a torch checkpoint, or a folder with one of those.
+
+    Raises ModelFileError: damaged, incomplete, or not Medusa heads.
+    """
+    path = find_medusa(path)
+    if path.suffix == ".gguf":
+        return _read_container(path)
+    tensors = read_safetensors(path) if path.suffix == ".safetensors" else read_torch(path)
+    heads = _collect(path.name, tensors)
+    return MedusaHeads(heads, base_model=_base_model(path.with_name("config.json")))
+
+
+def write_medusa(path: Path, heads: MedusaHeads) -> None:
+    """Writes the container; formats of the weights stay as they are."""
+    metadata: dict[str, MetadataValue] = {
+        "general.architecture": ARCHITECTURE,
+        "general.name": path.stem,
+        f"{ARCHITECTURE}.embedding_length": heads.hidden_size,
+        f"{ARCHITECTURE}.vocab_size": heads.rows,
+        f"{ARCHITECTURE}.target_hash": heads.target_hash,
+        f"{ARCHITECTURE}.base_model": heads.base_model,
+    }
+    tensors: dict[str, TensorData] = {}
+    for number, head in enumerate(heads.heads):
+        for layer, (weight, bias) in enumerate(head.blocks):
+            tensors[f"{number}.{layer}.linear.weight"] = weight
+            tensors[f"{number}.{layer}.linear.bias"] = bias
+        tensors[f"{number}.{len(head.blocks)}.weight"] = head.output
+    if heads.token_ids is not None:
+        ids = heads.token_ids.astype("<i8")
+        tensors[_TOKEN_IDS] = TensorData("I64", ids.shape, ids.view(np.uint8))
+    write_gguf(path, metadata, tensors)
+
+
+def trimmed(heads: MedusaHeads, token_ids: NDArray[np.int64]) -> MedusaHeads:
+    """The same heads for some tokens only (FR-Spec, arXiv 2502.14856): smaller, still exact.
+
+    token_ids: ids to keep, ascending; every head must predict all of the vocabulary.
+    """
+    if heads.token_ids is not None:
+        raise ValueError("the heads are trimmed already")
+
+    def keep(output: TensorData) -> TensorData:
+        raw = output.raw.reshape(output.rows, -1)[token_ids]
+        shape = (len(token_ids), output.shape[1])
+        return TensorData(output.kind, shape, np.ascontiguousarray(raw).reshape(-1))
+
+    kept = tuple(MedusaHead(head.blocks, keep(head.output)) for head in heads.heads)
+    return MedusaHeads(kept, token_ids, heads.target_hash, heads.base_model)
+
+
+def target_hash(info: GgufInfo) -> str:
+    """Names a model up to its quantisation: what heads trained for it are tied to."""
+    parts = (
+        info.architecture, info.block_count, info.embedding_length, info.feed_forward_length,
+        info.head_count, info.head_count_kv, info.vocabulary_size, info.tokenizer_pre,
+    )  # fmt: skip
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+def _read_container(path: Path) -> MedusaHeads:
+    metadata = read_header(path).metadata
+    if metadata.get("general.architecture") != ARCHITECTURE:
+        raise ModelFileError(f"{path.name} does not hold Medusa heads")
+    tensors = read_tensors(path)
+    ids = tensors.pop(_TOKEN_IDS, None)
+    heads = _collect(path.name, tensors)
+    token_ids = None
+    if ids is not None:
+        if ids.kind != "I64" or ids.shape != (heads[0].output.shape[0],):
+            raise ModelFileError(f"{path.name} is damaged: one token id per row is expected")
+        token_ids = ids.raw.view("<i8").astype(np.int64)
+    return MedusaHeads(
+        heads,
+        token_ids,
+        str(metadata.get(f"{ARCHITECTURE}.target_hash", "")),
+        str(metadata.get(f"{ARCHITECTURE}.base_model", "")),
+    )
+
+
+def _collect(file: str, tensors: Mapping[str, TensorData]) -> tuple[MedusaHead, ...]:
+    """Heads and blocks are counted from the keys: published configs state wrong numbers."""
+    if any(key.startswith(_PREFIX) for key in tensors):
+        tensors = {
+            key.removeprefix(_PREFIX): value
+            for key, value in tensors.items()
+            if key.startswith(_PREFIX)
+        }
+    outputs: dict[int, tuple[int, TensorData]] = {}
+    for key, tensor in tensors.items():
+        if match := _OUTPUT_KEY.fullmatch(key):
+            outputs[int(match["head"])] = (int(match["layer"]), tensor)
+    count = len(outputs)
+    if not 1 <= count <= MAX_HEADS or sorted(outputs) != list(range(count)):
+        raise ModelFileError(f"{file} does not hold Medusa heads")
+    expected = {f"{head}.{layer}.weight" for head, (layer, _) in outputs.items()}
+    expected |= {key for key in tensors if _BLOCK_KEY.fullmatch(key)}
+    if unknown := sorted(set(tensors) - expected):
+        raise ModelFileError(f"{file} holds {unknown[0][:80]!r}, which no Medusa head has")
+    heads = tuple(_head(file, tensors, head, *outputs[head]) for head in range(count))
+    if len({head.output.shape for head in heads}) != 1:
+        raise ModelFileError(f"{file} is damaged: its heads differ in size")
+    return heads
+
+
+def _head(
+    file: str, tensors: Mapping[str, TensorData], number: int, blocks: int, output: TensorData
+) -> MedusaHead:
+    if blocks > MAX_BLOCKS or len(output.shape) != 2:
+        raise ModelFileError(f"{file}: head {number} has an impossible shape")
+    hidden = output.shape[1]
+    found = []
+    for layer in range(blocks):
+        weight = tensors.get(f"{number}.{layer}.linear.weight")
+        bias = tensors.get(f"{number}.{layer}.linear.bias")
+        if weight is None or bias is None:
+            raise ModelFileError(f"{file} is incomplete: head {number} lacks block {layer}")
+        if weight.shape != (hidden, hidden) or bias.shape != (hidden,) or bias.kind not in FLOATS:
+            raise ModelFileError(f"{file}: head {number} has an impossible shape")
+        found.append((weight, bias))
+    return MedusaHead(tuple(found), output)
+
+
+def _base_model(config: Path) -> str:
+    """From the config beside a checkpoint, which may be missing."""
+    try:
+        with config.open("rb") as file:
+            content = json.loads(file.read(_MAX_CONFIG))
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{config} cannot be read: {error}") from error
+    named = content.get("base_model_name_or_path") if isinstance(content, dict) else None
+    return named if isinstance(named, str) else ""

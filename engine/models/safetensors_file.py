@@ -1,0 +1,74 @@
+"""Reads a safetensors file: a JSON header and raw numbers, mapped, never executed."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from engine.errors import ModelFileError
+from engine.models.tensor_data import TensorData
+
+MAX_HEADER = 100_000_000  # the format's own limit
+_KINDS = {
+    "F64": ("F64", 8), "F32": ("F32", 4), "F16": ("F16", 2), "BF16": ("BF16", 2), "I64": ("I64", 8),
+    "I32": ("I32", 4), "I16": ("I16", 2), "I8": ("I8", 1), "U8": ("I8", 1), "BOOL": ("I8", 1),
+}  # fmt: skip
+"""The format's name of a number type to ours and its bytes."""
+
+
+def read_safetensors(path: Path) -> dict[str, TensorData]:
+    """Every tensor of a known number type. Raises ModelFileError: missing or damaged."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or length > min(MAX_HEADER, size - 8):
+                raise ModelFileError(f"{path.name} is damaged: its header does not fit into it")
+            header = json.loads(file.read(length).decode("utf-8"))
+        data = np.memmap(path, np.uint8, "r") if size else np.empty(0, np.uint8)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ModelFileError(f"{path} cannot be read: {reason}") from error
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path.name} is damaged: its header is not JSON") from error
+    if not isinstance(header, dict):
+        raise ModelFileError(f"{path.name} is damaged: its header is not a table")
+    data = data[8 + length :]
+    return {
+        name: tensor
+        for name, entry in header.items()
+        if name != "__metadata__" and (tensor := _tensor(path.name, name, entry, data)) is not None
+    }
+
+
+def _tensor(file: str, name: str, entry: Any, data: Any) -> TensorData | None:
+    """None for number types that nothing here reads (FP8 and the like)."""
+    damaged = ModelFileError(
+        f"{file} is damaged: the tensor {name[:80]!r} is not described rightly"
+    )
+    if not isinstance(entry, dict):
+        raise damaged
+    shape, offsets = entry.get("shape"), entry.get("data_offsets")
+    if not _are_counts(shape) or not _are_counts(offsets) or len(offsets) != 2:
+        raise damaged
+    start, stop = offsets
+    if not start <= stop <= len(data):
+        raise damaged
+    known = _KINDS.get(str(entry.get("dtype")))
+    if known is None:
+        return None
+    kind, width = known
+    if stop - start != math.prod(shape) * width:
+        raise damaged
+    return TensorData(kind, tuple(shape) or (1,), data[start:stop])
+
+
+def _are_counts(value: Any) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and all(
+        isinstance(item, int) and not isinstance(item, bool) and 0 <= item < 1 << 48
+        for item in value
+    )
