@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.distribution import Distribution
-from engine.proposal import ROOT, Proposal
+from engine.proposal import ROOT, Ballot, Proposal
 from engine.randomness import TargetStream
 from engine.request import Coupling
 
@@ -91,6 +91,11 @@ def expected_acceptance(p: Distribution, q: Distribution) -> float:
     if len(q.ids) < len(p.ids):
         p, q = q, p
     return float(np.minimum(p.probabilities, _probabilities_at(q, p)).sum())
+
+
+def agreement(ballot: Ballot, p: Distribution) -> float:
+    """Chance that the target would have kept what the ballot is for, alone."""
+    return p.probability(ballot.token) if ballot.q is None else expected_acceptance(p, ballot.q)
 
 
 def _verify_point_mass(

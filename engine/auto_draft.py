@@ -11,34 +11,12 @@ from dataclasses import dataclass, field
 
 from engine.cost import CostModel
 from engine.events import RoundTrace
+from engine.kept_chance import KeptChance
 
-_PRIOR_WEIGHT = 6.0
-_BUCKETS = 10
 _SHORTEST_PAUSE = 12
 _LONGEST_PAUSE = 400
 _PROBE_ROUNDS = 3
 _PROFIT_MEMORY = 0.9
-
-
-class KeptChance:
-    """From a drafter's confidence to the chance that its token is kept, learned per bucket."""
-
-    def __init__(self) -> None:
-        self._kept = [_PRIOR_WEIGHT * (bucket + 0.5) / _BUCKETS for bucket in range(_BUCKETS)]
-        self._tried = [_PRIOR_WEIGHT] * _BUCKETS
-
-    def estimate(self, confidence: float) -> float:
-        bucket = self._bucket(confidence)
-        return self._kept[bucket] / self._tried[bucket]
-
-    def learn(self, confidence: float, kept: bool) -> None:
-        bucket = self._bucket(confidence)
-        self._tried[bucket] += 1.0
-        self._kept[bucket] += kept
-
-    @staticmethod
-    def _bucket(confidence: float) -> int:
-        return min(int(confidence * _BUCKETS), _BUCKETS - 1)
 
 
 @dataclass(slots=True)
@@ -75,6 +53,7 @@ class AutoDraft:
         self._confidences: list[float] = []
         self._chance_so_far = 1.0
         self._held_back = False
+        self._drafting = ""
         self._seconds_per_token = cost.pass_seconds(1)
 
     def limit(self, draft_max: int) -> None:
@@ -97,6 +76,7 @@ class AutoDraft:
             return False
         self._confidences = []
         self._chance_so_far = 1.0
+        self._drafting = drafter
         return True
 
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
@@ -109,6 +89,13 @@ class AutoDraft:
         self._chance_so_far = chance
         return True
 
+    def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
+        added = self._cost.pass_seconds(rows + 1) - self._cost.pass_seconds(rows)
+        if chance * self._seconds_per_token <= added:
+            self._held_back = self._held_back or rows == 1
+            return False
+        return True
+
     def finish_round(self, trace: RoundTrace) -> None:
         self._held_back = False
         depths = [node.depth for node in trace.proposed]
@@ -116,7 +103,7 @@ class AutoDraft:
             self._cost.learn_pass(1, trace.seconds.target)
             self._track_rate(trace)
             return
-        drafter = trace.proposed[0].drafter
+        drafter = self._drafting  # the last one that was let start; nodes may be its members'
         width = 1 + len(trace.proposed)
         self._cost.learn_pass(width, trace.seconds.target)
         self._cost.learn_draft(drafter, trace.seconds.draft / max(depths))

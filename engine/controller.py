@@ -35,6 +35,9 @@ class NeverDraft:
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
         return False
 
+    def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
+        return False
+
     def finish_round(self, trace: RoundTrace) -> None:
         pass
 
@@ -54,6 +57,9 @@ class AlwaysDraft:
         return True
 
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
+        return True
+
+    def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
         return True
 
     def finish_round(self, trace: RoundTrace) -> None:

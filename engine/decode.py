@@ -29,7 +29,7 @@ from engine.proposal import EMPTY_PROPOSAL, ROOT, Proposal
 from engine.randomness import DrawStream
 from engine.request import DraftParams
 from engine.sampling import Sampler
-from engine.trace import emitted_tokens, proposed_tokens, texts
+from engine.trace import cast_ballots, emitted_tokens, proposed_tokens, texts
 
 
 class TargetContext(Protocol):
@@ -151,7 +151,8 @@ class RoundLoop:
         self._target.keep_path(last_token, proposal, outcome.kept)
         self.context.extend(outcome.tokens)
         self._emitted += len(outcome.tokens)
-        self._observe(Observation(proposal, verdict.path, outcome.tokens, features))
+        on_path = (targets[0], *(targets[1 + node] for node in verdict.path))
+        self._observe(Observation(proposal, verdict.path, outcome.tokens, features, on_path))
         words = texts(outcome.tokens, text, is_last=outcome.ends or self._is_full)
         self._round_number += 1
         proposed = proposed_tokens(proposal, verdict, targets, text)
@@ -167,6 +168,7 @@ class RoundLoop:
             emitted=emitted,
             seconds=RoundSeconds(draft, target, total - draft - target),
             parked=self._controller.parked and not proposed,
+            ballots=cast_ballots(proposal, verdict, targets, text),
         )
         self._controller.finish_round(trace)
         return trace, outcome.ends
@@ -189,6 +191,7 @@ class RoundLoop:
             mode=self._options.drafting.mode,
             stream=self._streams.draft,
             policy=self._controller,
+            max_nodes=nodes,
         )
         try:
             return self._drafter.propose(round_).pruned(depth).first_nodes(nodes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from engine.stats import Stats
@@ -48,6 +48,23 @@ class EmittedToken:
 
 
 @dataclass(frozen=True, slots=True)
+class CastBallot:
+    """What a member of an ensemble would have proposed below node `parent`, -1 for the root.
+
+    agreement: the chance that the target would have kept it. on_path: whether the prefix it was
+    asked on became the reply's text; only these count.
+    """
+
+    drafter: str
+    parent: int
+    token: int
+    text: str
+    confidence: float
+    agreement: float
+    on_path: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RoundSeconds:
     draft: float
     target: float
@@ -60,7 +77,10 @@ class RoundSeconds:
 
 @dataclass(frozen=True, slots=True)
 class RoundTrace:
-    """One propose - verify - commit cycle. position: tokens in the context before the round."""
+    """One propose - verify - commit cycle. position: tokens in the context before the round.
+
+    ballots: empty unless an ensemble drafted.
+    """
 
     round: int
     position: int
@@ -68,9 +88,11 @@ class RoundTrace:
     emitted: tuple[EmittedToken, ...]
     seconds: RoundSeconds
     parked: bool
+    ballots: tuple[CastBallot, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The fixed trace line of `forerun generate --trace`."""
+        """The fixed trace line of `forerun generate --trace`; ensembles add their ballots."""
+        ballots = [asdict(ballot) for ballot in self.ballots]
         return {
             "round": self.round,
             "position": self.position,
@@ -104,6 +126,7 @@ class RoundTrace:
                 "other": self.seconds.other,
             },
             "parked": self.parked,
+            **({"ballots": ballots} if ballots else {}),
         }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.distribution import Distribution
 
@@ -12,18 +12,35 @@ ROOT = -1
 
 
 @dataclass(frozen=True, slots=True)
+class Ballot:
+    """What one member of an ensemble would have proposed below node `parent` of the proposal.
+
+    q: the distribution it would have drawn from, None for a point mass at `token`. confidence: its
+    probability, in 0..1, that it is right.
+    """
+
+    drafter: str
+    parent: int
+    token: int
+    q: Distribution | None
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """All four tuples have one entry per node; parents[i] < i, ROOT for the first level.
 
     distributions: the distribution q the token was really drawn from, None where the token was
     chosen deterministically (a point mass). Siblings that carry q were drawn from that one q,
-    without replacement, in node order.
+    without replacement, in node order. ballots: what the members of an ensemble would have
+    proposed; shown and learned from, never verified.
     """
 
     tokens: tuple[int, ...] = ()
     parents: tuple[int, ...] = ()
     drafters: tuple[str, ...] = ()
     distributions: tuple[Distribution | None, ...] = ()
+    ballots: tuple[Ballot, ...] = ()
 
     def __post_init__(self) -> None:
         sizes = {len(self.tokens), len(self.parents), len(self.drafters), len(self.distributions)}
@@ -37,6 +54,7 @@ class Proposal:
         tokens: Sequence[int],
         drafter: str,
         distributions: Sequence[Distribution | None] | None = None,
+        ballots: Sequence[Ballot] = (),
     ) -> Proposal:
         count = len(tokens)
         return Proposal(
@@ -44,6 +62,7 @@ class Proposal:
             tuple(range(-1, count - 1)),
             (drafter,) * count,
             tuple(distributions) if distributions is not None else (None,) * count,
+            tuple(ballots),
         )
 
     def __len__(self) -> int:
@@ -111,6 +130,11 @@ class Proposal:
             tuple(new_index[self.parents[index]] for index in kept),
             tuple(self.drafters[index] for index in kept),
             tuple(self.distributions[index] for index in kept),
+            tuple(
+                replace(ballot, parent=new_index[ballot.parent])
+                for ballot in self.ballots
+                if ballot.parent in new_index
+            ),
         )
 
 

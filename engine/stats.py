@@ -19,6 +19,18 @@ class DrafterCount:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberCount:
+    """What one member of an ensemble would have proposed, used or not.
+
+    asked: places of the reply where it had a token. agreed: expected number of those that the
+    target would have kept, so agreed / asked compares with an acceptance rate.
+    """
+
+    asked: int
+    agreed: float
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """Figures of one reply. Times in seconds; *_by_position is indexed by depth - 1.
 
@@ -38,6 +50,7 @@ class Stats:
     target_seconds: float = 0.0
     draft_seconds: float = 0.0
     overhead_seconds: float = 0.0
+    members: Mapping[str, MemberCount] = field(default_factory=dict)
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -55,7 +68,8 @@ class Stats:
         return self.emitted / self.decode_seconds if self.decode_seconds > 0 else None
 
     def to_json(self) -> dict[str, Any]:
-        """The fixed `stats` object of the commands' JSON."""
+        """The fixed `stats` object of the commands' JSON; ensembles add their members."""
+        members = {name: asdict(count) for name, count in self.members.items()}
         return {
             "emitted": self.emitted,
             "rounds": self.rounds,
@@ -73,6 +87,7 @@ class Stats:
             "draft_seconds": self.draft_seconds,
             "overhead_seconds": self.overhead_seconds,
             "tokens_per_second": self.tokens_per_second,
+            **({"members": members} if members else {}),
         }
 
 
@@ -85,6 +100,7 @@ class StatsCounter:
         self._proposed: list[int] = []
         self._accepted: list[int] = []
         self._by_drafter: dict[str, list[int]] = {}
+        self._members: dict[str, tuple[int, float]] = {}
         self._draft = self._target = self._other = 0.0
 
     def add(self, trace: RoundTrace) -> None:
@@ -105,6 +121,10 @@ class StatsCounter:
             counts = self._by_drafter.setdefault(node.drafter, [0, 0])
             counts[0] += 1
             counts[1] += node.accepted
+        for ballot in trace.ballots:
+            if ballot.on_path:
+                asked, agreed = self._members.get(ballot.drafter, (0, 0.0))
+                self._members[ballot.drafter] = (asked + 1, agreed + ballot.agreement)
 
     def _extend(self, depth: int) -> None:
         missing = depth - len(self._proposed)
@@ -129,4 +149,7 @@ class StatsCounter:
             target_seconds=self._target,
             draft_seconds=self._draft,
             overhead_seconds=self._other,
+            members={
+                name: MemberCount(asked, agreed) for name, (asked, agreed) in self._members.items()
+            },
         )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.acceptance import Verdict
+from engine.acceptance import Verdict, agreement
 from engine.detokenize import IncrementalText
 from engine.distribution import Distribution
-from engine.events import EmittedToken, ProposedToken
+from engine.events import CastBallot, EmittedToken, ProposedToken
 from engine.proposal import ROOT, Proposal
 
 
@@ -74,3 +74,24 @@ def emitted_tokens(
         else:
             emitted.append(EmittedToken(token, word, verdict.kind, None, p, None, None))
     return tuple(emitted)
+
+
+def cast_ballots(
+    proposal: Proposal,
+    verdict: Verdict,
+    targets: Sequence[Distribution],
+    text: IncrementalText,
+) -> tuple[CastBallot, ...]:
+    on_path = {ROOT, *verdict.path}
+    return tuple(
+        CastBallot(
+            drafter=ballot.drafter,
+            parent=ballot.parent,
+            token=ballot.token,
+            text=text.alone(ballot.token),
+            confidence=ballot.confidence,
+            agreement=agreement(ballot, targets[1 + ballot.parent]),
+            on_path=ballot.parent in on_path,
+        )
+        for ballot in proposal.ballots
+    )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.proposal import Proposal
+from engine.distribution import Distribution
+from engine.proposal import Ballot, Proposal
 from engine.randomness import DraftStream
 from engine.request import DraftMode
 from engine.sampling import Sampler
@@ -31,6 +32,13 @@ class DraftPolicy(Protocol):
         """
         ...
 
+    def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
+        """For trees: may a node that is kept with this chance join a pass of `rows` rows?
+
+        chance: of the whole path down to the node. Ask before drawing the node's token.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class DraftRound:
@@ -39,6 +47,7 @@ class DraftRound:
     context: every token so far, the last one not yet in any KV cache. max_depth: hard limit in
     tokens (room in the context, strict width, the request's draft_max). sampler: the request's
     truncation, to be applied to q. mode: how a model drafter picks at temperature > 0.
+    max_nodes: of the whole proposal; later nodes would be dropped.
     """
 
     context: Sequence[int]
@@ -47,20 +56,24 @@ class DraftRound:
     mode: DraftMode
     stream: DraftStream
     policy: DraftPolicy
+    max_nodes: int = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
     """What came of the round. emitted: new tokens of the context, in order.
 
-    features: [rows, hidden] float32 of the verified rows on the accepted path, when the drafter
-    declared that it needs them.
+    targets: the target's distributions after the last token of the context and after every node of
+    the accepted path, so targets[i] is the one that emitted[i] was decided by. features: [rows,
+    hidden] float32 of the verified rows on the accepted path, when the drafter declared it needs
+    them.
     """
 
     proposal: Proposal
     accepted_path: tuple[int, ...]
     emitted: tuple[int, ...]
     features: NDArray[np.float32] | None = None
+    targets: tuple[Distribution, ...] = ()
 
 
 class Drafter(Protocol):
@@ -95,3 +108,36 @@ class Drafter(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class StepDrafter(Drafter, Protocol):
+    """A drafter that goes one token at a time, also on a prefix that others chose.
+
+    A draft is start, then any number of peek, distribution, advance. Nothing is computed before
+    the first peek, so that a parked drafter costs nothing.
+    """
+
+    def start(self, round_: DraftRound) -> bool:
+        """Begins a draft on the round's context; False when there is nothing to say."""
+        ...
+
+    def peek(self) -> float | None:
+        """Confidence in 0..1 of the next token; None when there is nothing more to say."""
+        ...
+
+    def distribution(self) -> Distribution:
+        """q of the next token, after a peek that was not None."""
+        ...
+
+    def advance(self, token: int) -> None:
+        """The draft goes on with this token, whoever chose it."""
+        ...
+
+    def alternatives(self, count: int) -> Sequence[tuple[int, float]]:
+        """Up to `count` likely next tokens with their probabilities, the likeliest first."""
+        ...
+
+    def ballots(self) -> Sequence[Ballot]:
+        """Of this draft so far, if the drafter is an ensemble."""
+        ...

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.derived import default_skip, skipped_copy
-from engine.drafters.base import Drafter
-from engine.drafters.expression import DrafterExpression, parse_skip
+from engine.drafters.base import Drafter, StepDrafter
+from engine.drafters.expression import GROUP_KINDS, DrafterExpression, parse_skip
 from engine.drafters.first import FirstDrafter
-from engine.drafters.model import ModelDrafter
+from engine.drafters.model import ModelDrafter, SameTokens
 from engine.drafters.ngram import NgramDrafter
+from engine.drafters.vote import VoteDrafter
+from engine.errors import BadOptionError
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.log import NativeLog
@@ -40,7 +42,7 @@ class Workshop:
 
 def build_drafter(expression: DrafterExpression, workshop: Workshop) -> Drafter:
     """Opens every member; closes those already open when one fails."""
-    if expression.kind == "first":
+    if expression.kind in GROUP_KINDS:
         return _build_group(expression, workshop)
     if expression.kind == "ngram":
         return NgramDrafter()
@@ -54,11 +56,28 @@ def _build_group(expression: DrafterExpression, workshop: Workshop) -> Drafter:
     try:
         for member in expression.members:
             members.append(build_drafter(member, workshop))
+        return _combine(expression, members)
     except BaseException:
         for member_drafter in members:
             member_drafter.close()
         raise
-    return FirstDrafter(members)
+
+
+def _combine(expression: DrafterExpression, members: Sequence[Drafter]) -> Drafter:
+    if expression.kind == "first":
+        return FirstDrafter(members)
+    return VoteDrafter(_steppers(expression, members))
+
+
+def _steppers(expression: DrafterExpression, members: Sequence[Drafter]) -> list[StepDrafter]:
+    steppers = []
+    for member in members:
+        if not isinstance(member, StepDrafter):
+            raise BadOptionError(
+                f"{expression.kind}(...) goes token by token, which {member.name} cannot"
+            )
+        steppers.append(member)
+    return steppers
 
 
 def _build_early_exit(expression: DrafterExpression, workshop: Workshop) -> Drafter:
@@ -95,4 +114,5 @@ def _build_model(name: str, path: Path, workshop: Workshop) -> Drafter:
         model.close()
         raise
     memory = estimate(plan, workshop.context_length)
-    return ModelDrafter(name, context, pair.draft_limit, memory.weights + memory.kv, model.close)
+    translation = SameTokens(pair.draft_limit, model.vocab.size)
+    return ModelDrafter(name, context, translation, memory.weights + memory.kv, model.close)

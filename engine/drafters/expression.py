@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from engine.errors import BadOptionError
 
 LEAF_KINDS = ("model", "ngram", "early-exit")
-GROUP_KINDS = ("first",)
+GROUP_KINDS = ("first", "vote")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,13 @@ def parse_expression(text: str) -> DrafterExpression:
     if text.endswith(")") and "(" in text:
         kind, _, inner = text[:-1].partition("(")
         if kind.strip() not in GROUP_KINDS:
-            raise BadOptionError(f"unknown drafter group {kind.strip()!r}; known: first(D,D)")
+            known = ", ".join(f"{name}(D,D)" for name in GROUP_KINDS)
+            raise BadOptionError(f"unknown drafter group {kind.strip()!r}; known: {known}")
         members = tuple(parse_expression(part) for part in _split_members(inner))
         if len(members) < 2:
             raise BadOptionError(f"{kind.strip()}(...) needs at least two drafters")
+        if len(set(members)) < len(members):
+            raise BadOptionError(f"{kind.strip()}(...) names a drafter twice")
         return DrafterExpression(kind.strip(), members=members)
     kind, _, argument = text.partition(":")
     if kind not in LEAF_KINDS:

@@ -1,26 +1,77 @@
-"""A draft model with the target's tokenizer (Leviathan et al. 2023, arXiv 2211.17192)."""
+"""A draft model (Leviathan et al. 2023, arXiv 2211.17192)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.distribution import Distribution
 from engine.drafters.base import DraftRound, Observation, TargetNeeds
+from engine.drafters.stepping import draft_chain
 from engine.errors import DrafterError
 from engine.llama.context import PREFILL_CHUNK, Context
-from engine.proposal import EMPTY_PROPOSAL, Proposal
+from engine.proposal import Ballot, Proposal
 from engine.sampling import confidence
+
+_COMPARED_AT_ONCE = 256
+
+
+class Translation(Protocol):
+    """Between the target's token ids and the draft model's."""
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """A reply starts with this context of target ids."""
+        ...
+
+    def follow(self, context: Sequence[int]) -> Sequence[int]:
+        """The drafter's ids for a context that goes on from the one begun with.
+
+        DrafterError when it cannot be put into them.
+        """
+        ...
+
+    def step(self, token: int) -> Sequence[int]:
+        """The drafter's ids for one target token."""
+        ...
+
+    def logits(self, row: NDArray[np.float32]) -> NDArray[np.float32]:
+        """A row over the drafter's ids as one over target ids; -inf where there is no match."""
+        ...
+
+
+class SameTokens:
+    """Both have the same tokenizer. limit: ids from here on exist on one side only."""
+
+    def __init__(self, limit: int, drafter_size: int) -> None:
+        self._limit = limit
+        self._drafter_size = drafter_size
+        self._checked = 0
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        self._checked = 0
+
+    def follow(self, context: Sequence[int]) -> Sequence[int]:
+        self._check_known(context[self._checked :])
+        self._checked = len(context)
+        return context
+
+    def step(self, token: int) -> Sequence[int]:
+        self._check_known((token,))
+        return (token,)
+
+    def logits(self, row: NDArray[np.float32]) -> NDArray[np.float32]:
+        return row[: self._limit]
+
+    def _check_known(self, tokens: Sequence[int]) -> None:
+        if max(tokens, default=0) >= self._drafter_size:
+            raise DrafterError("the text holds a token that the drafter's vocabulary lacks")
 
 
 class ModelDrafter:
-    """Drafts a chain, one pass a token.
-
-    draft_limit: token ids from here on exist in only one of the two vocabularies and are never
-    drafted. on_close frees what the drafter owns besides the context.
-    """
+    """Drafts a chain, one pass a token. on_close frees what it owns besides the context."""
 
     needs: TargetNeeds = "nothing"
     max_leaves = 1
@@ -29,7 +80,7 @@ class ModelDrafter:
         self,
         name: str,
         context: Context,
-        draft_limit: int,
+        translation: Translation,
         memory_bytes: int,
         on_close: Callable[[], None],
     ) -> None:
@@ -37,81 +88,117 @@ class ModelDrafter:
         self.description = context.model.description
         self.memory_bytes = memory_bytes
         self._context = context
-        self._draft_limit = draft_limit
+        self._translation = translation
         self._on_close = on_close
-        self._agreed = 0  # leading cached tokens known to be the reply's context
+        self._round: DraftRound | None = None
+        self._drafted: list[int] = []  # target ids
+        self._wanted: Sequence[int] = ()  # drafter ids of the context
+        self._waiting: list[int] = []  # drafter ids that the next pass takes in
+        self._row: NDArray[np.float32] | None = None
 
     def begin(self, prompt: Sequence[int]) -> None:
-        self._check_known(prompt)
-        self._context.reuse(prompt[:-1])
-        self._feed(prompt[:-1])
-        self._agreed = len(self._context.tokens)
+        self._translation.begin(prompt)
+        wanted = self._translation.follow(prompt)[:-1]
+        self._context.reuse(wanted)
+        self._feed(wanted)
 
     def propose(self, round_: DraftRound) -> Proposal:
-        depth_limit = min(round_.max_depth, self._room(len(round_.context)))
-        if depth_limit < 1 or not round_.policy.may_start(self.name):
-            return EMPTY_PROPOSAL
-        row = self._catch_up(round_.context)
-        tokens: list[int] = []
-        distributions: list[Distribution | None] = []
-        for depth in range(1, depth_limit + 1):
-            if not round_.policy.should_continue(self.name, depth, confidence(row)):
-                break
-            token, q = self._choose(round_, row, tokens)
-            tokens.append(token)
-            distributions.append(q)
-            if depth == depth_limit or self._context.model.vocab.ends_generation(token):
-                break
-            row = self._row([token])
-        return Proposal.chain(tokens, self.name, distributions)
+        return draft_chain(self, round_)
 
     def observe(self, observation: Observation) -> None:
-        """Nothing to do: catch_up drops what the target rejected before the next draft."""
+        """Nothing to do: the next draft drops what the target rejected."""
 
     def close(self) -> None:
         self._context.close()
         self._on_close()
 
-    def _room(self, context_length: int) -> int:
-        """Draft tokens that still fit: the last one drawn is never cached."""
-        return self._context.length_limit - context_length + 1
+    # Step by step
 
-    def _catch_up(self, context: Sequence[int]) -> NDArray[np.float32]:
+    def start(self, round_: DraftRound) -> bool:
+        self._round = round_
+        self._drafted = []
+        self._waiting = []
+        self._row = None
+        self._wanted = self._translation.follow(round_.context)
+        return len(self._wanted) <= self._context.length_limit
+
+    def peek(self) -> float | None:
+        if not self._has_room or self._is_over:
+            return None
+        if self._row is None or self._waiting:
+            self._row = self._translation.logits(self._next_logits())
+            self._waiting = []
+        return confidence(self._row)
+
+    def distribution(self) -> Distribution:
+        round_, row = self._round, self._row
+        if round_ is None or row is None:
+            raise ValueError("distribution before start and peek")
+        history = (*round_.sampler.recent(round_.context), *self._drafted)
+        return round_.sampler.distribution(row, history)
+
+    def advance(self, token: int) -> None:
+        self._drafted.append(token)
+        self._waiting.extend(self._translation.step(token))
+
+    def alternatives(self, count: int) -> Sequence[tuple[int, float]]:
+        if self._row is None:
+            return ()
+        return likeliest(self._row, count)
+
+    def ballots(self) -> Sequence[Ballot]:
+        return ()
+
+    @property
+    def _has_room(self) -> bool:
+        if self._row is None:
+            return len(self._wanted) <= self._context.length_limit
+        return len(self._context.tokens) + len(self._waiting) <= self._context.length_limit
+
+    @property
+    def _is_over(self) -> bool:
+        """The last drafted token ends the reply."""
+        vocab = self._context.model.vocab
+        return bool(self._waiting) and vocab.ends_generation(self._waiting[-1])
+
+    def _next_logits(self) -> NDArray[np.float32]:
+        if self._row is None:
+            return self._catch_up()
+        return self._context.extend_to_last(self._waiting)
+
+    def _catch_up(self) -> NDArray[np.float32]:
         """Makes the cache equal to the context; returns the logits after its last token."""
-        cached = self._context.tokens
-        end = min(len(cached), len(context) - 1)
-        agreed = min(self._agreed, end)
-        while agreed < end and cached[agreed] == context[agreed]:
-            agreed += 1
+        wanted = [*self._wanted, *self._waiting]
+        agreed = min(_common_prefix(self._context.tokens, wanted), len(wanted) - 1)
         self._context.truncate(agreed)
-        missing = context[agreed:]
-        self._check_known(missing)
-        if len(missing) > PREFILL_CHUNK:
-            self._feed(context[:-1])
-            missing = context[-1:]
-        row = self._row(missing)
-        self._agreed = len(context)
-        return row
-
-    def _check_known(self, tokens: Sequence[int]) -> None:
-        if max(tokens) >= self._context.model.vocab.size:
-            raise DrafterError("the text holds a token that the drafter's vocabulary lacks")
+        if len(wanted) - agreed > PREFILL_CHUNK:
+            self._feed(wanted[:-1])
+        return self._context.extend_to_last(wanted[len(self._context.tokens) :])
 
     def _feed(self, tokens: Sequence[int]) -> None:
         for start in range(len(self._context.tokens), len(tokens), PREFILL_CHUNK):
             self._context.feed(tokens[start : start + PREFILL_CHUNK])
 
-    def _row(self, tokens: Sequence[int]) -> NDArray[np.float32]:
-        """Appends tokens; logits of the last one over the shared ids [draft_limit]."""
-        return self._context.extend_to_last(tokens)[: self._draft_limit]
 
-    def _choose(
-        self, round_: DraftRound, row: NDArray[np.float32], drafted: Sequence[int]
-    ) -> tuple[int, Distribution | None]:
-        """A token and the distribution it was drawn from (None: chosen as the most likely)."""
-        history = (*round_.sampler.recent(round_.context), *drafted)
-        q = round_.sampler.distribution(row, history)
-        if round_.mode == "argmax" or len(q.ids) == 1:
-            return q.most_likely(), None
-        position = len(round_.context) + len(drafted)
-        return round_.stream.draw(q, position), q
+def likeliest(row: NDArray[np.float32], count: int) -> list[tuple[int, float]]:
+    """The `count` largest logits of a row as (token, softmax probability), largest first."""
+    count = min(count, len(row))
+    top = np.argpartition(row, len(row) - count)[len(row) - count :]
+    top = top[np.argsort(-row[top], kind="stable")]
+    best = confidence(row)
+    weights = np.exp(row[top].astype(np.float64) - float(row[top[0]]))
+    return [(int(token), best * float(w)) for token, w in zip(top, weights, strict=True) if w > 0.0]
+
+
+def _common_prefix(held: Sequence[int], wanted: Sequence[int]) -> int:
+    """How many leading tokens are the same."""
+    limit = min(len(held), len(wanted))
+    start = 0
+    while start < limit:
+        end = min(start + _COMPARED_AT_ONCE, limit)
+        if held[start:end] != wanted[start:end]:
+            break
+        start = end
+    while start < limit and held[start] == wanted[start]:
+        start += 1
+    return start

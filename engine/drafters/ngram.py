@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.distribution import Distribution
 from engine.drafters.base import DraftRound, Observation, TargetNeeds
+from engine.drafters.stepping import draft_chain
 from engine.drafters.suffix_index import SuffixIndex
-from engine.proposal import EMPTY_PROPOSAL, Proposal
+from engine.proposal import Ballot, Proposal
 
 MINIMUM_MATCH = 3
 """Shorter matches say little about what follows: the drafter abstains."""
@@ -53,32 +55,65 @@ class NgramDrafter:
     def __init__(self) -> None:
         self._index = SuffixIndex(MINIMUM_MATCH)
         self._confidence = CopyConfidence()
+        self._copied: list[int] = []  # what followed the match
         self._match_length = 0
+        self._tried: list[int] = []  # tokens this draft would have copied, used or not
+        self._follows = False  # the draft went on with all of them so far
 
     def begin(self, prompt: Sequence[int]) -> None:
         self._index.follow(prompt)
+        self._tried = []
 
     def propose(self, round_: DraftRound) -> Proposal:
-        self._index.extend(round_.context)
-        match = self._index.longest_match()
-        if match is None or not round_.policy.may_start(self.name):
-            return EMPTY_PROPOSAL
-        self._match_length = match.length
-        copied = self._index.tokens[match.end :]
-        tokens: list[int] = []
-        for depth in range(1, round_.max_depth + 1):
-            chance = self._confidence.estimate(match.length + depth - 1)
-            if not round_.policy.should_continue(self.name, depth, chance):
-                break
-            # A match that overlaps the end repeats with the period of its distance.
-            tokens.append(copied[(depth - 1) % len(copied)])
-        return Proposal.chain(tokens, self.name)
+        return draft_chain(self, round_)
 
     def observe(self, observation: Observation) -> None:
-        accepted = len(observation.accepted_path)
-        own = [name for name in observation.proposal.drafters if name == self.name]
-        for depth in range(min(accepted + 1, len(own))):
-            self._confidence.learn(self._match_length + depth, kept=depth < accepted)
+        """Learns once from each draft, whether its tokens were used or another drafter's."""
+        for depth, (tried, emitted) in enumerate(
+            zip(self._tried, observation.emitted, strict=False)
+        ):
+            self._confidence.learn(self._match_length + depth, kept=tried == emitted)
+            if tried != emitted:
+                break
+        self._tried = []
 
     def close(self) -> None:
         self._index = SuffixIndex(MINIMUM_MATCH)
+
+    # Step by step
+
+    def start(self, round_: DraftRound) -> bool:
+        self._index.extend(round_.context)
+        self._tried = []
+        match = self._index.longest_match()
+        self._follows = match is not None
+        if match is not None:
+            self._copied = self._index.tokens[match.end :]
+            self._match_length = match.length
+        return self._follows
+
+    def peek(self) -> float | None:
+        if not self._follows:
+            return None
+        return self._confidence.estimate(self._match_length + len(self._tried))
+
+    def distribution(self) -> Distribution:
+        return Distribution.point_mass(self._next_token)
+
+    def advance(self, token: int) -> None:
+        if self._follows:
+            copied = self._next_token
+            self._follows = copied == token
+            self._tried.append(copied)
+
+    def alternatives(self, count: int) -> Sequence[tuple[int, float]]:
+        chance = self.peek()
+        return () if chance is None else ((self._next_token, chance),)[:count]
+
+    def ballots(self) -> Sequence[Ballot]:
+        return ()
+
+    @property
+    def _next_token(self) -> int:
+        # A match that overlaps the end repeats with the period of its distance.
+        return self._copied[len(self._tried) % len(self._copied)]

@@ -13,7 +13,7 @@ from engine.derived import default_skip, derived_path, requantized_copy, skipped
 from engine.drafters.base import DraftPolicy, DraftRound, Observation
 from engine.drafters.expression import parse_expression, parse_skip
 from engine.drafters.first import FirstDrafter
-from engine.drafters.model import ModelDrafter
+from engine.drafters.model import ModelDrafter, SameTokens
 from engine.drafters.ngram import CopyConfidence, NgramDrafter
 from engine.errors import BadOptionError, DrafterError, RunError
 from engine.llama.abort import AbortFlag
@@ -62,6 +62,9 @@ class AskedPolicy:
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
         self.asked.append((depth, confidence))
         return depth < self._stop
+
+    def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
+        return True
 
 
 # Expressions
@@ -172,7 +175,7 @@ def test_ngram_confidence_follows_what_was_kept() -> None:
     assert confidence.estimate(3) == CopyConfidence().estimate(3)
 
 
-def test_ngram_learns_from_its_own_rounds_only() -> None:
+def test_ngram_learns_once_from_each_draft() -> None:
     text = [7, 8, 9, 1, 2, 3, 4, 7, 8, 9]
     drafter = NgramDrafter()
     drafter.begin(text)
@@ -183,10 +186,15 @@ def test_ngram_learns_from_its_own_rounds_only() -> None:
         return policy.asked[0][1]
 
     before = first_confidence()
-    drafter.observe(Observation(Proposal.chain([1, 2], "other"), (), (5,)))
-    assert first_confidence() == before
     drafter.observe(Observation(Proposal.chain([1, 2], "ngram"), (), (5,)))
-    assert first_confidence() < before
+    after = first_confidence()
+    assert after < before
+    drafter.observe(Observation(Proposal.chain([9], "other"), (), (5,)))
+    drafter.observe(Observation(Proposal.chain([9], "other"), (), (5,)))
+    assert first_confidence() < after  # the draft just made, not the rounds of others
+    before = first_confidence()
+    drafter.observe(Observation(Proposal.chain([9, 2], "other"), (0, 1), (1, 2, 5)))
+    assert first_confidence() > before
 
 
 # first(...)
@@ -286,7 +294,11 @@ class TinyPair:
         self.model = Model(drafter_path, ModelOptions(), library.log)
         self.context = Context(self.model, ContextOptions(128, 1, 1), AbortFlag())
         self.drafter = ModelDrafter(
-            "model:drafter", self.context, self.report.draft_limit, 0, self.model.close
+            "model:drafter",
+            self.context,
+            SameTokens(self.report.draft_limit, self.model.vocab.size),
+            0,
+            self.model.close,
         )
 
 

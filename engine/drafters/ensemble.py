@@ -1,0 +1,92 @@
+"""Ensembles that draft one chain together, token by token."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from engine.distribution import Distribution
+from engine.drafters.base import DraftRound, Observation, StepDrafter
+from engine.drafters.group import Group
+from engine.drafters.stepping import draft_chain
+from engine.proposal import Ballot, Proposal
+
+
+class ChainEnsemble(Group, ABC):
+    """All members see the same prefix, the one drafted together; some may have nothing to say.
+
+    A subclass says what its members' next tokens amount to (`_ballot`, `_confidence`, `_combine`)
+    and learns from the outcome (`_learn`). What it learned is fixed while a round is drafted.
+    """
+
+    description: str
+
+    def __init__(self, members: Sequence[StepDrafter]) -> None:
+        super().__init__(members)
+        self._steppers = tuple(members)
+        self._active: list[StepDrafter] = []
+        self._advanced = 0
+        self._ballots: list[Ballot] = []
+        self._current: list[Ballot] = []  # of the next token
+        self._round: DraftRound | None = None
+
+    @abstractmethod
+    def _ballot(self, member: StepDrafter, parent: int, confidence: float) -> Ballot:
+        """The member's say on the token below node `parent`."""
+
+    @abstractmethod
+    def _confidence(self, ballots: Sequence[Ballot]) -> float:
+        """Of the token that `_combine` stands for, in 0..1."""
+
+    @abstractmethod
+    def _combine(self, ballots: Sequence[Ballot]) -> Distribution:
+        """The distribution that the ensemble draws from: ballots is not empty."""
+
+    @abstractmethod
+    def alternatives(self, count: int) -> Sequence[tuple[int, float]]: ...
+
+    @abstractmethod
+    def _learn(self, observation: Observation) -> None: ...
+
+    def propose(self, round_: DraftRound) -> Proposal:
+        return draft_chain(self, round_)
+
+    def observe(self, observation: Observation) -> None:
+        self._learn(observation)
+        super().observe(observation)
+
+    # Step by step
+
+    def start(self, round_: DraftRound) -> bool:
+        self._round = round_
+        self._advanced = 0
+        self._ballots = []
+        self._current = []
+        self._active = [member for member in self._steppers if member.start(round_)]
+        return bool(self._active)
+
+    def peek(self) -> float | None:
+        if not self._current:
+            self._current = self._ask()
+            self._ballots.extend(self._current)
+        return self._confidence(self._current) if self._current else None
+
+    def _ask(self) -> list[Ballot]:
+        ballots = []
+        for member in self._active:
+            confidence = member.peek()
+            if confidence is not None:
+                ballots.append(self._ballot(member, self._advanced - 1, confidence))
+        return ballots
+
+    def distribution(self) -> Distribution:
+        return self._combine(self._current)
+
+    def advance(self, token: int) -> None:
+        for member in self._active:
+            member.advance(token)
+        self._advanced += 1
+        self._current = []
+
+    def ballots(self) -> Sequence[Ballot]:
+        return (*self._ballots, *(b for member in self._active for b in member.ballots()))
