@@ -1,6 +1,7 @@
 """What the page may ask. Every request is one JSON object and every answer another.
 
-{"session", "action", "arguments"} -> {"result"} or {"error": {"kind", "message"}}
+{"session", "action", "arguments"} -> {"result", "attached"} or {"error": {"kind", "message"}}
+attached tells whether a stream brings the page its events; if not, the page opens one.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ class Handlers:
             return {"error": {"kind": "SessionLost", "message": "The page has lost its session."}}
         try:
             action = self._actions[payload["action"]]
-            return {"result": action(session, payload.get("arguments") or {})}
+            result = action(session, payload.get("arguments") or {})
+            return {"result": result, "attached": session.attached}
         except EngineError as error:
             return {"error": {"kind": type(error).__name__, "message": str(error)}}
         except (KeyError, TypeError, ValueError) as error:

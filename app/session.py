@@ -14,6 +14,7 @@ Event = dict[str, Any]
 
 LOG_LENGTH = 5_000
 PUSH_INTERVAL = 1 / 30
+IDLE_SECONDS = 15.0
 
 
 class Session:
@@ -55,7 +56,11 @@ class Session:
             }
 
     async def envelopes(self, after: int) -> AsyncIterator[str]:
-        """JSON envelopes of new events, at most thirty a second, until the page goes away."""
+        """JSON envelopes of new events, at most thirty a second.
+
+        Ends when nothing has happened for a while, or the page goes away: gradio animates a
+        component as long as a stream into it is open. The page opens the next one.
+        """
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
 
@@ -72,15 +77,27 @@ class Session:
                 batch = self.since(after)
                 if batch["events"]:
                     after = batch["seq"] + len(batch["events"])
-                    yield json.dumps(batch, separators=(",", ":"), ensure_ascii=False)
+                    yield _json(batch)
                     await asyncio.sleep(PUSH_INTERVAL)
-                else:
-                    await changed.wait()
+                elif not await _happens(changed, IDLE_SECONDS):
+                    return
         finally:
             with self._lock:
                 if self._wake is wake:
                     self._wake = None
                     self.attached = False
+
+
+async def _happens(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _json(batch: Event) -> str:
+    return json.dumps(batch, separators=(",", ":"), ensure_ascii=False)
 
 
 class Sessions:

@@ -1,7 +1,8 @@
 /* The line to the server: requests, and a numbered stream of events that misses nothing.
 
    The stream arrives as values of one gradio component. Numbers tell gaps, and the page
-   asks again for what it missed; if the server was restarted, everything is drawn anew. */
+   asks again for what it missed; if the server was restarted, everything is drawn anew. The
+   stream ends when nothing happens; the heartbeat or the next request opens it again. */
 
 const HEARTBEAT = 3000;
 
@@ -51,6 +52,7 @@ export class Connection {
       throw new RequestFailed({ kind: "Offline", message: "Forerun does not answer." });
     }
     if (answer.error) throw new RequestFailed(answer.error);
+    if (!answer.attached) this.follow();
     return answer.result;
   }
 
@@ -87,7 +89,7 @@ export class Connection {
       }
       // The stream may be about to bring the same events: in order, after what is under way.
       this.busy = this.busy.then(() => this.deliver(state));
-      if (!state.attached) this.follow();
+      if (state.events.length && !state.attached) this.follow();
     } catch {
       this.setOnline(false);
     }
