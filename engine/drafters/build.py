@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from engine.derived import default_skip, skipped_copy
 from engine.drafters.base import Drafter, StepDrafter
+from engine.drafters.build_heads import build_medusa
 from engine.drafters.expression import GROUP_KINDS, DrafterExpression, parse_skip
 from engine.drafters.first import FirstDrafter
+from engine.drafters.mixture import MixtureDrafter
 from engine.drafters.model import ModelDrafter, SameTokens
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.vote import VoteDrafter
+from engine.drafters.workshop import Workshop
 from engine.errors import BadOptionError
-from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
-from engine.llama.log import NativeLog
 from engine.llama.model import Model, ModelOptions
 from engine.models.gguf import inspect
 from engine.models.memory import ModelPlan, estimate
 from engine.models.pair import require_pair
-
-Report = Callable[[str, float], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Workshop:
-    """What building a drafter needs. find_model: catalogue id or path to a file."""
-
-    target: Model
-    context_length: int
-    threads: int
-    gpu_layers: int
-    abort: AbortFlag
-    log: NativeLog
-    derived_folder: Path
-    find_model: Callable[[str], Path]
-    report: Report
 
 
 def build_drafter(expression: DrafterExpression, workshop: Workshop) -> Drafter:
@@ -48,6 +31,8 @@ def build_drafter(expression: DrafterExpression, workshop: Workshop) -> Drafter:
         return NgramDrafter()
     if expression.kind == "early-exit":
         return _build_early_exit(expression, workshop)
+    if expression.kind == "medusa":
+        return build_medusa(expression, workshop)
     return _build_model(str(expression), workshop.find_model(expression.argument), workshop)
 
 
@@ -66,7 +51,8 @@ def _build_group(expression: DrafterExpression, workshop: Workshop) -> Drafter:
 def _combine(expression: DrafterExpression, members: Sequence[Drafter]) -> Drafter:
     if expression.kind == "first":
         return FirstDrafter(members)
-    return VoteDrafter(_steppers(expression, members))
+    steppers = _steppers(expression, members)
+    return VoteDrafter(steppers) if expression.kind == "vote" else MixtureDrafter(steppers)
 
 
 def _steppers(expression: DrafterExpression, members: Sequence[Drafter]) -> list[StepDrafter]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.drafters.heads_argument import parse_heads
 from engine.errors import BadOptionError
 
-LEAF_KINDS = ("model", "ngram", "early-exit")
-GROUP_KINDS = ("first", "vote")
+LEAF_KINDS = ("model", "ngram", "early-exit", "medusa")
+HEAD_KINDS = ("medusa",)
+GROUP_KINDS = ("first", "vote", "mixture")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ def parse_expression(text: str) -> DrafterExpression:
     kind, _, argument = text.partition(":")
     if kind not in LEAF_KINDS:
         raise BadOptionError(
-            f"unknown drafter {text!r}; use model:M, ngram, early-exit[:skip=1+2] or first(D,D)"
+            f"unknown drafter {text!r}; use model:M, ngram, early-exit[:skip=1+2], medusa:F "
+            f"or a group such as first(D,D)"
         )
     if kind == "model" and not argument:
         raise BadOptionError("model: needs a model, for example model:qwen-coder-0.5b")
@@ -54,6 +57,8 @@ def parse_expression(text: str) -> DrafterExpression:
         raise BadOptionError("ngram takes no argument")
     if kind == "early-exit" and argument:
         parse_skip(argument)
+    if kind in HEAD_KINDS:
+        parse_heads(kind, argument)
     return DrafterExpression(kind, argument)
 
 

@@ -1,0 +1,70 @@
+"""Ensembles on toy models, every random decision enumerated: the text keeps the target's law.
+
+Members depend on the same prefix, agree and disagree, fall silent, and what was learned in one
+round changes the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.drafters.base import Drafter
+from engine.drafters.mixture import MixtureDrafter
+from engine.drafters.vote import VoteDrafter
+from engine.request import Coupling, DraftMode
+from tests.engine.steppers import Setting, ToyStepper, play
+from tests.engine.toys import Toy, random_toy, sequence_probability
+from tests.fakes import outcomes
+
+EXACT = 1e-12
+VOCABULARY = 3
+Make = Callable[[], Drafter]
+
+
+def steppers(seed: int = 40) -> list[ToyStepper]:
+    """Two that sample, one of them silent after two tokens, and a deterministic one."""
+    return [
+        ToyStepper("a", random_toy(seed, VOCABULARY)),
+        ToyStepper("b", random_toy(seed + 1, VOCABULARY), silent_after=2),
+        ToyStepper("c", random_toy(seed + 2, VOCABULARY), deterministic=True),
+    ]
+
+
+ENSEMBLES: dict[str, Make] = {
+    "vote": lambda: VoteDrafter(steppers()),
+    "mixture": lambda: MixtureDrafter(steppers()),
+    "mixture of a vote": lambda: MixtureDrafter([VoteDrafter(steppers()[:2]), steppers()[2]]),
+    "vote of a mixture": lambda: VoteDrafter([steppers()[2], MixtureDrafter(steppers()[:2])]),
+}
+
+
+def assert_law(p: Toy, make: Make, rounds: int, setting: Setting, length: int) -> None:
+    law: dict[tuple[int, ...], float] = {}
+    for weight, text in outcomes(play(make, p, rounds, setting, length)):
+        # A round may have emitted less: the rest is drawn from p, which sums to its weight.
+        law[text] = law.get(text, 0.0) + weight
+    assert sum(law.values()) == pytest.approx(1.0, abs=EXACT)
+    for text in law:
+        reached = sum(mass for other, mass in law.items() if other[: len(text)] == text)
+        shorter = sum(
+            mass * sequence_probability(p, text, len(other))
+            for other, mass in law.items()
+            if len(other) < len(text) and text[: len(other)] == other
+        )
+        assert reached + shorter == pytest.approx(sequence_probability(p, text), abs=EXACT)
+
+
+@pytest.mark.parametrize("name", ENSEMBLES)
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("mode", ["sampled", "argmax"])
+def test_one_round_keeps_the_target_law(name: str, depth: int, mode: DraftMode) -> None:
+    assert_law(random_toy(50, VOCABULARY), ENSEMBLES[name], 1, Setting(depth, mode=mode), depth + 1)
+
+
+@pytest.mark.parametrize("name", ENSEMBLES)
+@pytest.mark.parametrize("coupling", ["best", "seed"])
+def test_learning_between_rounds_keeps_the_target_law(name: str, coupling: Coupling) -> None:
+    p = random_toy(51, VOCABULARY)
+    assert_law(p, ENSEMBLES[name], 2, Setting(1, coupling=coupling), 3)
