@@ -10,14 +10,18 @@ from pathlib import Path
 import psutil
 
 from engine.derived import default_skip
+from engine.drafters.build_heads import heads_path
 from engine.drafters.expression import DrafterExpression, parse_expression, parse_skip
+from engine.drafters.heads_argument import parse_heads
 from engine.errors import BadOptionError, MemoryLimitError, ModelFileError
 from engine.folders import DataFolder
 from engine.llama.library import Library, devices
 from engine.llama.model import Model, ModelOptions
 from engine.models.catalogue import Catalogue
 from engine.models.gguf import GgufInfo, inspect
+from engine.models.heads import require_medusa
 from engine.models.locate import LocatedModel, locate
+from engine.models.medusa_file import MedusaHeads
 from engine.models.memory import ModelPlan, check_fit, free_ram
 from engine.models.pair import require_pair
 from engine.request import LoadRequest
@@ -91,6 +95,10 @@ class Loader:
                 plans.append(ModelPlan(inspect(path), output_rows=1, swa_full=False))
             elif leaf.kind == "early-exit":
                 plans.append(ModelPlan(_skipped_info(leaf, target_info), output_rows=1))
+            elif leaf.kind == "medusa":
+                file = parse_heads(leaf.kind, leaf.argument).file
+                heads = require_medusa(target, heads_path(leaf.kind, file, self.find_model))
+                plans.append(ModelPlan(_heads_info(heads, target_info), output_rows=1, ubatch=1))
         return plans
 
     def open_target(self, plan: LoadPlan, repack: bool, report: Report) -> Model:
@@ -141,6 +149,13 @@ def _skipped_info(leaf: DrafterExpression, info: GgufInfo) -> GgufInfo:
         block_count=kept,
         head_count_kv=info.head_count_kv[:kept],
         full_layers=min(info.full_layers, kept),
+    )
+
+
+def _heads_info(heads: MedusaHeads, info: GgufInfo) -> GgufInfo:
+    """Heads as a model without layers, so that their weights are counted."""
+    return replace(
+        info, name="the heads", bytes=heads.bytes, block_count=0, head_count_kv=(), full_layers=0
     )
 
 

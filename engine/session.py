@@ -13,7 +13,8 @@ from engine.controller import AlwaysDraft, Controller, NeverDraft
 from engine.cost import CostModel
 from engine.derived import default_skip, requantized_copy, skipped_copy
 from engine.drafters.base import Drafter
-from engine.drafters.build import Workshop, build_drafter
+from engine.drafters.build import build_drafter
+from engine.drafters.workshop import Workshop
 from engine.errors import BadOptionError, EngineError
 from engine.events import RunEvent
 from engine.folders import DataFolder

@@ -10,7 +10,6 @@ from engine.drafters.base import Drafter, StepDrafter
 from engine.drafters.build_heads import build_medusa
 from engine.drafters.expression import GROUP_KINDS, DrafterExpression, parse_skip
 from engine.drafters.first import FirstDrafter
-from engine.drafters.mixture import MixtureDrafter
 from engine.drafters.model import ModelDrafter, SameTokens
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.vote import VoteDrafter
@@ -51,8 +50,7 @@ def _build_group(expression: DrafterExpression, workshop: Workshop) -> Drafter:
 def _combine(expression: DrafterExpression, members: Sequence[Drafter]) -> Drafter:
     if expression.kind == "first":
         return FirstDrafter(members)
-    steppers = _steppers(expression, members)
-    return VoteDrafter(steppers) if expression.kind == "vote" else MixtureDrafter(steppers)
+    return VoteDrafter(_steppers(expression, members))
 
 
 def _steppers(expression: DrafterExpression, members: Sequence[Drafter]) -> list[StepDrafter]:

@@ -25,7 +25,10 @@ class Group:
 
     @property
     def needs(self) -> TargetNeeds:
-        return next((m.needs for m in self.members if m.needs != "nothing"), "nothing")
+        """Hidden states first: layer outputs reach their drafter whatever the group declares."""
+        needs = {member.needs for member in self.members}
+        ordered: tuple[TargetNeeds, ...] = ("final hidden state", "layer outputs")
+        return next((need for need in ordered if need in needs), "nothing")
 
     @property
     def max_leaves(self) -> int:

@@ -63,6 +63,14 @@ class MedusaHeads:
     def rows(self) -> int:
         return self.heads[0].output.shape[0]
 
+    @property
+    def bytes(self) -> int:
+        """As stored."""
+        return sum(
+            head.output.raw.nbytes + sum(w.raw.nbytes + b.raw.nbytes for w, b in head.blocks)
+            for head in self.heads
+        )
+
 
 def find_medusa(path: Path) -> Path:
     """The checkpoint itself: `path`, or the known file inside the folder `path`."""

@@ -1,0 +1,28 @@
+"""What building a drafter needs of the loaded target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.llama.abort import AbortFlag
+from engine.llama.log import NativeLog
+from engine.llama.model import Model
+
+Report = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """find_model: catalogue id or path to a file. report: what is being done, share of it done."""
+
+    target: Model
+    context_length: int
+    threads: int
+    gpu_layers: int
+    abort: AbortFlag
+    log: NativeLog
+    derived_folder: Path
+    find_model: Callable[[str], Path]
+    report: Report
