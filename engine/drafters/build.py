@@ -10,6 +10,7 @@ from engine.drafters.base import Drafter, StepDrafter
 from engine.drafters.build_heads import build_medusa
 from engine.drafters.expression import GROUP_KINDS, DrafterExpression, parse_skip
 from engine.drafters.first import FirstDrafter
+from engine.drafters.mixture import MixtureDrafter
 from engine.drafters.model import ModelDrafter, SameTokens
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.vote import VoteDrafter
@@ -50,7 +51,8 @@ def _build_group(expression: DrafterExpression, workshop: Workshop) -> Drafter:
 def _combine(expression: DrafterExpression, members: Sequence[Drafter]) -> Drafter:
     if expression.kind == "first":
         return FirstDrafter(members)
-    return VoteDrafter(_steppers(expression, members))
+    steppers = _steppers(expression, members)
+    return VoteDrafter(steppers) if expression.kind == "vote" else MixtureDrafter(steppers)
 
 
 def _steppers(expression: DrafterExpression, members: Sequence[Drafter]) -> list[StepDrafter]:
