@@ -43,6 +43,11 @@ class DataFolder:
         return self.root / "preferences.json"
 
     @property
+    def measurements_file(self) -> Path:
+        """What was measured on this machine before (engine/measurements.py)."""
+        return self.root / "measurements.json"
+
+    @property
     def user_catalogue_file(self) -> Path:
         """The user's own models.toml: adds to and overrides the catalogue."""
         return self.root / "models.toml"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -17,6 +17,7 @@ from engine.errors import BadOptionError, MemoryLimitError, ModelFileError
 from engine.folders import DataFolder
 from engine.llama.library import Library, devices
 from engine.llama.model import Model, ModelOptions
+from engine.measurements import Measurements, measurement_key
 from engine.models.catalogue import Catalogue
 from engine.models.gguf import GgufInfo, inspect
 from engine.models.heads import require_medusa
@@ -114,19 +115,29 @@ class Loader:
         return model
 
     def strict_setup(self, plan: LoadPlan, report: Report) -> StrictSetup:
-        def quiet(_label: str, _fraction: float) -> None:
-            pass
-
-        setup = find_strict_setup(
-            lambda repack: self.open_target(plan, repack, quiet),
-            plan.threads,
-            lambda fraction: report("finding the widest exact pass", fraction),
-        )
+        """Measured once for a file, number of threads and library version."""
+        known = Measurements(self._folder.measurements_file)
+        setup_name = f"threads={plan.threads}|gpu={plan.request.gpu_layers}|{self._library.version}"
+        key = measurement_key("strict", plan.target.path, setup_name)
+        found = known.get(key)
+        setup = StrictSetup(**found) if found is not None else self._find_strict(plan, report)
+        if found is None:
+            known.put(key, asdict(setup))
         if setup.width < 1:
             raise BadOptionError(
                 f"{plan.target.name} has no reproducible setup on this machine; use --numerics fast"
             )
         return setup
+
+    def _find_strict(self, plan: LoadPlan, report: Report) -> StrictSetup:
+        def quiet(_label: str, _fraction: float) -> None:
+            pass
+
+        return find_strict_setup(
+            lambda repack: self.open_target(plan, repack, quiet),
+            plan.threads,
+            lambda fraction: report("finding the widest exact pass", fraction),
+        )
 
 
 def default_threads() -> int:

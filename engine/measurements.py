@@ -1,0 +1,36 @@
+"""What was measured on this machine before: one small JSON file, keyed by all it depends on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from engine.models.files import write_atomically
+
+
+def measurement_key(kind: str, model: Path, setup: str) -> str:
+    """kind of measurement, identity of the model file, and the setup it was measured with."""
+    status = model.stat()
+    return f"{kind}|{model.name}|{status.st_size}|{status.st_mtime_ns}|{setup}"
+
+
+class Measurements:
+    """A missing or damaged file means that nothing was measured yet: it can be measured again."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        value = self._read().get(key)
+        return value if isinstance(value, dict) else None
+
+    def put(self, key: str, value: dict[str, Any]) -> None:
+        write_atomically(self._file, json.dumps({**self._read(), key: value}, indent=1))
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            content = json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return content if isinstance(content, dict) else {}
