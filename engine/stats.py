@@ -23,7 +23,7 @@ class MemberCount:
     """What one member of an ensemble would have proposed, used or not.
 
     asked: places of the reply where it had a token. agreed: expected number of those that the
-    target would have kept, so agreed / asked compares with an acceptance rate.
+    target would have kept. agreed / asked compares with the ensemble's accepted / reached.
     """
 
     asked: int
@@ -34,7 +34,9 @@ class MemberCount:
 class Stats:
     """Figures of one reply. Times in seconds; *_by_position is indexed by depth - 1.
 
-    proposed counts verified proposal tokens; in a tree, every depth tried counts once.
+    proposed counts verified proposal tokens; in a tree, every depth tried counts once. reached
+    counts only the depths up to the first rejection, where a token had a chance to be kept.
+    members: of an ensemble.
     """
 
     emitted: int = 0
@@ -50,6 +52,7 @@ class Stats:
     target_seconds: float = 0.0
     draft_seconds: float = 0.0
     overhead_seconds: float = 0.0
+    reached: int = 0
     members: Mapping[str, MemberCount] = field(default_factory=dict)
 
     @property
@@ -87,7 +90,7 @@ class Stats:
             "draft_seconds": self.draft_seconds,
             "overhead_seconds": self.overhead_seconds,
             "tokens_per_second": self.tokens_per_second,
-            **({"members": members} if members else {}),
+            **({"reached": self.reached, "members": members} if members else {}),
         }
 
 
@@ -96,7 +99,7 @@ class StatsCounter:
 
     def __init__(self, prefill_seconds: float = 0.0) -> None:
         self._prefill_seconds = prefill_seconds
-        self._emitted = self._rounds = self._parked = 0
+        self._emitted = self._rounds = self._parked = self._reached = 0
         self._proposed: list[int] = []
         self._accepted: list[int] = []
         self._by_drafter: dict[str, list[int]] = {}
@@ -112,6 +115,7 @@ class StatsCounter:
         self._other += trace.seconds.other
         depths_tried = {node.depth for node in trace.proposed}
         depths_accepted = {node.depth for node in trace.proposed if node.accepted}
+        self._reached += len(depths_accepted) + (len(depths_tried) > len(depths_accepted))
         self._extend(max(depths_tried, default=0))
         for depth in depths_tried:
             self._proposed[depth - 1] += 1
@@ -149,6 +153,7 @@ class StatsCounter:
             target_seconds=self._target,
             draft_seconds=self._draft,
             overhead_seconds=self._other,
+            reached=self._reached,
             members={
                 name: MemberCount(asked, agreed) for name, (asked, agreed) in self._members.items()
             },

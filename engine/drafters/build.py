@@ -7,12 +7,14 @@ from pathlib import Path
 
 from engine.derived import default_skip, skipped_copy
 from engine.drafters.base import Drafter, StepDrafter
+from engine.drafters.best import BestDrafter
 from engine.drafters.build_heads import build_medusa
 from engine.drafters.expression import GROUP_KINDS, DrafterExpression, parse_skip
 from engine.drafters.first import FirstDrafter
 from engine.drafters.mixture import MixtureDrafter
 from engine.drafters.model import ModelDrafter, SameTokens
 from engine.drafters.ngram import NgramDrafter
+from engine.drafters.union import UnionDrafter
 from engine.drafters.vote import VoteDrafter
 from engine.drafters.workshop import Workshop
 from engine.errors import BadOptionError
@@ -51,6 +53,10 @@ def _build_group(expression: DrafterExpression, workshop: Workshop) -> Drafter:
 def _combine(expression: DrafterExpression, members: Sequence[Drafter]) -> Drafter:
     if expression.kind == "first":
         return FirstDrafter(members)
+    if expression.kind == "union":
+        return UnionDrafter(members)
+    if expression.kind == "best":
+        return BestDrafter(members)
     steppers = _steppers(expression, members)
     return VoteDrafter(steppers) if expression.kind == "vote" else MixtureDrafter(steppers)
 

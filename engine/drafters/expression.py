@@ -9,7 +9,7 @@ from engine.errors import BadOptionError
 
 LEAF_KINDS = ("model", "ngram", "early-exit", "medusa")
 HEAD_KINDS = ("medusa",)
-GROUP_KINDS = ("first", "vote", "mixture")
+GROUP_KINDS = ("first", "vote", "mixture", "union", "best")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class ToyStepper:
     max_leaves = 1
 
     def __init__(
-        self, name: str, model: Toy, silent_after: int = 99, deterministic: bool = False
+        self, name: str, model: Toy, silent_after: int = 10**9, deterministic: bool = False
     ) -> None:
         self.name = name
         self.observed: list[Observation] = []
