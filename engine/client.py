@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import multiprocessing
-import signal
-import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 from engine.errors import ERROR_KINDS, EngineDiedError, EngineError
-from engine.events import Queued
+from engine.events import Finished, Queued
 from engine.folders import DataFolder
 from engine.messages import (
     Cancel,
@@ -39,6 +36,8 @@ from engine.messages import (
 )
 from engine.request import GenerateRequest, LoadRequest
 from engine.run import Run
+from engine.spawn import last_words, output_file, start_process
+from engine.stats import Stats
 
 KEPT_LOG_LINES = 2000
 START_SECONDS = 120.0
@@ -65,10 +64,12 @@ class EngineClient:
         self._numbers = itertools.count(1)
         self._process: SpawnProcess | None = None
         self._connection: Connection | None = None
+        self._receiver: threading.Thread | None = None
         self._ready: Ready | None = None
         self._ready_event = threading.Event()
         self._waiters: dict[int, _Waiter] = {}
         self._runs: dict[int, Run] = {}
+        self._reloading: dict[int, int] = {}  # a reload's number to that of the run it is for
         self._loaded: LoadedSummary | None = None
         self._needs_reload = False
         self._log: deque[LogLine] = deque(maxlen=KEPT_LOG_LINES)
@@ -78,11 +79,12 @@ class EngineClient:
 
     def start(self) -> Ready:
         """Starts the engine process if none runs. EngineDiedError when it cannot start."""
+        self._await_burial()
         with self._lock:
             if self._connection is None:
                 self._spawn()
         if not self._ready_event.wait(START_SECONDS) or self._ready is None:
-            raise EngineDiedError(f"the engine did not start; see {self._output_file}")
+            raise EngineDiedError(f"the engine did not start; see {output_file(self._data_folder)}")
         return self._ready
 
     def load(
@@ -91,9 +93,7 @@ class EngineClient:
         """Blocks until loaded. Raises the EngineError; what was loaded before then stays."""
         self.start()
         with self._lock:
-            if self._needs_reload and self._loaded is not None:
-                self._send(Load(next(self._numbers), self._loaded.request))
-                self._needs_reload = False
+            self._send_reload()
             identity = next(self._numbers)
             waiter = self._waiters[identity] = _Waiter(on_progress)
             self._send(Load(identity, request))
@@ -115,11 +115,11 @@ class EngineClient:
         """Returns at once; other runs come first, their number is told by Queued events."""
         self.start()
         with self._lock:
-            if self._needs_reload and self._loaded is not None:
-                self._send(Load(next(self._numbers), self._loaded.request))
-                self._needs_reload = False
+            reload = self._send_reload()
             identity = next(self._numbers)
-            run = Run(identity, lambda: self._cancel(identity))
+            run = Run(identity, lambda: self._cancel(identity, request.sampling.seed or 0))
+            if reload is not None:
+                self._reloading[reload] = identity
             if self._runs:
                 run.push(Queued(len(self._runs)))
             self._runs[identity] = run
@@ -146,17 +146,20 @@ class EngineClient:
         return waiter.made
 
     def close(self) -> None:
-        """Stops the engine process; closing twice is safe."""
+        """Stops runs and the engine process; closing twice is safe."""
         with self._lock:
             process, connection = self._process, self._connection
             if process is None or connection is None:
                 return
             with contextlib.suppress(EngineDiedError):  # then it has ended already
+                for identity in self._runs:
+                    self._send(Cancel(identity))
                 self._send(Shutdown())
         process.join(STOP_SECONDS)
         if process.is_alive():
             process.kill()
             process.join()
+        self._await_burial()
 
     # State
 
@@ -177,27 +180,21 @@ class EngineClient:
     # The process
 
     def _spawn(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        self._data_folder.ensure()
-        # Only the name is imported here: the worker's module loads llama.cpp.
-        process = context.Process(
-            target=_run_worker,
-            args=(theirs, self._data_folder, self._output_file),
-            daemon=True,
-            name="forerun-engine",
-        )
-        with _interrupts_blocked():
-            process.start()
-        theirs.close()
-        self._process, self._connection = process, ours
+        process, connection = start_process(self._data_folder)
+        self._process, self._connection = process, connection
         self._ready = None
         self._ready_event.clear()
-        threading.Thread(target=self._receive, args=(process, ours), daemon=True).start()
+        self._receiver = threading.Thread(
+            target=self._receive, args=(process, connection), daemon=True
+        )
+        self._receiver.start()
 
-    @property
-    def _output_file(self) -> str:
-        return str(self._data_folder.logs / "engine-output.txt")
+    def _await_burial(self) -> None:
+        """Where the process has ended but its receiver has not said so yet."""
+        with self._lock:
+            process, receiver = self._process, self._receiver
+        if process is not None and receiver is not None and wait([process.sentinel], 0):
+            receiver.join()
 
     def _send(self, command: Command) -> None:
         if self._connection is None:
@@ -207,10 +204,31 @@ class EngineClient:
         except OSError as error:
             raise EngineDiedError("the engine stopped; try again") from error
 
-    def _cancel(self, identity: int) -> None:
+    def _send_reload(self) -> int | None:
+        """Brings back what a dead engine had loaded; the command's number if that was needed."""
+        if not self._needs_reload or self._loaded is None:
+            return None
+        identity = next(self._numbers)
+        self._send(Load(identity, self._loaded.request))
+        self._needs_reload = False
+        return identity
+
+    def _cancel(self, identity: int, seed: int) -> None:
+        """A run that waits behind another ends at once; the engine will skip it."""
         with self._lock:
-            if identity in self._runs and self._connection is not None:
+            run = self._runs.get(identity)
+            if run is None or self._connection is None:
+                return
+            if identity != next(iter(self._runs)):
+                del self._runs[identity]
+                run.push(Finished("", (), "cancelled", 0, 0, seed, Stats()))
+                self._tell_places()
+            with contextlib.suppress(EngineDiedError):  # the run itself is told
                 self._send(Cancel(identity))
+
+    def _tell_places(self) -> None:
+        for place, waiting in enumerate(list(self._runs.values())[1:], start=1):
+            waiting.push(Queued(place))
 
     def _wait(self, waiter: _Waiter) -> None:
         waiter.finished.wait()
@@ -261,12 +279,12 @@ class EngineClient:
         if waiter is not None:
             waiter.error = error
             waiter.finished.set()
-        run = self._runs.pop(reply.id, None)
+        reloaded_for = self._reloading.pop(reply.id, reply.id)
+        run = self._runs.pop(reloaded_for, None) if error or reloaded_for == reply.id else None
         if run is not None:
             if error is not None:
                 run.push(error)
-            for place, waiting in enumerate(list(self._runs.values())[1:], start=1):
-                waiting.push(Queued(place))
+            self._tell_places()
 
     def _keep_log(self, reply: LogLines) -> None:
         """Numbers go on across engine restarts."""
@@ -280,8 +298,9 @@ class EngineClient:
         with self._lock:
             if self._connection is not connection:
                 return
-            self._connection = self._process = None
-            error = EngineDiedError(_last_words(process.exitcode, self._output_file))
+            self._connection = self._process = self._ready = None
+            self._reloading.clear()
+            error = EngineDiedError(last_words(process.exitcode, self._data_folder))
             self._needs_reload = self._loaded is not None
             waiters, self._waiters = list(self._waiters.values()), {}
             runs, self._runs = list(self._runs.values()), {}
@@ -291,38 +310,3 @@ class EngineClient:
             waiter.finished.set()
         for run in runs:
             run.push(error)
-
-
-@contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """A process started inside is deaf to Ctrl+C until it decides for itself (not on Windows)."""
-    if sys.platform == "win32":
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _run_worker(connection: Connection, data_folder: DataFolder, output_file: str) -> None:
-    """Runs in the engine process; the import must not happen in the interface's."""
-    # A terminal's Ctrl+C reaches both processes; the interface decides what it means here.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from engine.worker import run_worker
-
-    run_worker(connection, data_folder.root, Path(output_file))
-
-
-def _last_words(exit_code: int | None, output_file: str) -> str:
-    try:
-        with open(output_file, encoding="utf-8", errors="replace") as output:
-            lines = [line.strip() for line in output.read()[-4000:].splitlines() if line.strip()]
-    except OSError:
-        lines = []
-    reason = next((line for line in reversed(lines) if "ASSERT" in line or "rror" in line), "")
-    detail = f": {reason[:300]}" if reason else f" (exit code {exit_code})"
-    return (
-        f"the engine stopped unexpectedly{detail}; the reply so far is kept, send the next message"
-    )

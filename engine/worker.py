@@ -14,6 +14,7 @@ from pathlib import Path
 from queue import Queue
 
 from engine.errors import EngineError
+from engine.events import Finished
 from engine.folders import DataFolder
 from engine.llama.abort import AbortFlag
 from engine.llama.library import Library, start_library
@@ -35,6 +36,7 @@ from engine.messages import (
     Unload,
 )
 from engine.session import Session
+from engine.stats import Stats
 
 _LOG_SECONDS = 0.25
 
@@ -102,8 +104,13 @@ class Worker:
     def _generate(self, command: Generate) -> None:
         self._cancellation.begin(command.id)
         try:
-            for event in self._session.generate(command.request, self._cancellation.is_set):
-                self._send(RunUpdate(command.id, event))
+            if self._cancellation.is_set():  # cancelled while others came first: caches stay
+                seed = command.request.sampling.seed or 0
+                nothing = Finished("", (), "cancelled", 0, 0, seed, Stats())
+                self._send(RunUpdate(command.id, nothing))
+            else:
+                for event in self._session.generate(command.request, self._cancellation.is_set):
+                    self._send(RunUpdate(command.id, event))
         finally:
             self._cancellation.end()
         self._send(Done(command.id, self._session.summary))

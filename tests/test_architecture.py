@@ -121,7 +121,7 @@ def test_import_forms_catch() -> None:
     assert rules.import_forms(rules.parse("engine.decode", inside))
     assert not rules.import_forms(rules.parse("app.page", inside))
     lazy = "def run():\n    from engine.worker import run_worker\n    run_worker()"
-    assert not rules.import_forms(rules.parse("engine.client", lazy))
+    assert not rules.import_forms(rules.parse("engine.spawn", lazy))
     assert rules.import_forms(rules.parse("engine.session", lazy))
 
 
@@ -155,13 +155,13 @@ def test_reaching_native_code_is_seen_but_not_through_the_lazy_import() -> None:
     )
     lazy = rules.import_graph(
         [
-            rules.parse("engine.client", "def f():\n    from engine.worker import run_worker"),
+            rules.parse("engine.spawn", "def f():\n    from engine.worker import run_worker"),
             rules.parse("engine.worker", "import engine.llama"),
             rules.parse("engine.llama", ""),
         ]
     )
     assert "engine.llama" in rules.reached(direct, "engine.cli")
-    assert "engine.llama" not in rules.reached(lazy, "engine.client")
+    assert "engine.llama" not in rules.reached(lazy, "engine.spawn")
 
 
 def test_sizes_catch() -> None:

@@ -1,0 +1,70 @@
+"""Starts the engine process, and reads what it said before it died."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import signal
+import sys
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+
+from engine.folders import DataFolder
+
+
+def output_file(data_folder: DataFolder) -> Path:
+    """Where what the engine process prints goes."""
+    return data_folder.logs / "engine-output.txt"
+
+
+def start_process(data_folder: DataFolder) -> tuple[SpawnProcess, Connection]:
+    """A new engine process and this side's end of its pipe."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    data_folder.ensure()
+    # Only the name is imported here: the worker's module loads llama.cpp.
+    process = context.Process(
+        target=_run_worker, args=(theirs, data_folder), daemon=True, name="forerun-engine"
+    )
+    with _interrupts_blocked():
+        process.start()
+    theirs.close()
+    return process, ours
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """A process started inside is deaf to Ctrl+C until it decides for itself (not on Windows)."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _run_worker(connection: Connection, data_folder: DataFolder) -> None:
+    """Runs in the engine process; the import must not happen in the interface's."""
+    # A terminal's Ctrl+C reaches both processes; the interface decides what it means here.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from engine.worker import run_worker
+
+    run_worker(connection, data_folder.root, output_file(data_folder))
+
+
+def last_words(exit_code: int | None, data_folder: DataFolder) -> str:
+    """One line on why the process ended."""
+    try:
+        text = output_file(data_folder).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    lines = [line.strip() for line in text[-4000:].splitlines() if line.strip()]
+    reason = next((line for line in reversed(lines) if "ASSERT" in line or "rror" in line), "")
+    detail = f": {reason[:300]}" if reason else f" (exit code {exit_code})"
+    return (
+        f"the engine stopped unexpectedly{detail}; the reply so far is kept, send the next message"
+    )
