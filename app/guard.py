@@ -1,8 +1,8 @@
 """Who may talk to the server: this machine's own pages, nobody else's.
 
 Checks the Host header (a foreign name resolved to this address), the Origin of writing requests
-(a foreign page), closes two of gradio's routes (one fetches addresses from outside, one
-writes to disk on a GET), and sends the content security policy.
+(a foreign page), closes gradio's routes that fetch addresses from outside or write
+to disk, and sends the content security policy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ POLICY = (
     "form-action 'self'; frame-ancestors 'none'"
 )
 READING = ("GET", "HEAD", "OPTIONS")
-CLOSED = ("/file=http", "/deep_link", "/gradio_api/upload", "/gradio_api/proxy", "/proxy=")
+CLOSED = ("/file=http", "/deep_link", "/gradio_api/upload", "/proxy=", "/openapi.json")
 
 
 class Guard:
@@ -56,12 +56,13 @@ class Guard:
     def _refusal(self, scope: Scope) -> str | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if self._hosts and _name_of(host) not in self._hosts:
+        if self._hosts and _name_of(host).lower() not in self._hosts:
             return "this host name is not served here"
         origin = headers.get("origin")
         if scope["method"] not in READING and origin and origin.partition("//")[2] != host:
             return "requests from other origins are refused"
-        if any(part in scope["path"] for part in CLOSED):
+        path = scope["path"].lower()
+        if any(part in path for part in CLOSED):
             return "this route is closed"
         return None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.settings import Settings, settings_from_json
+from engine.errors import BadOptionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class PreferencesFile:
             return Preferences()
         try:
             return _parse(json.loads(self._path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, BadOptionError) as error:
             aside = self._path.with_suffix(".unreadable.json")
             os.replace(self._path, aside)
             self.problem = f"Preferences could not be read ({error}); they are kept in {aside}."

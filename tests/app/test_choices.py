@@ -1,0 +1,61 @@
+"""What the dropdowns offer."""
+
+from __future__ import annotations
+
+from app.choices import ModelChoice, Option, drafter_options, size_text, target_options
+from tests.fakes_shelf import MODELS, FakeShelf
+
+SHELF = FakeShelf()
+
+
+def by_value(options: list[Option]) -> dict[str, Option]:
+    return {option.value: option for option in options}
+
+
+def test_every_model_is_listed_and_missing_ones_can_be_fetched() -> None:
+    options = by_value(target_options(MODELS))
+    assert set(options) == {model.id for model in MODELS}
+    assert options["starter"].reason is None
+    assert options["large"].reason == "not downloaded"
+    assert options["large"].action == "download:large"
+    assert options["large"].detail == "5.03 GB · Q4_K_M"
+
+
+def test_drafters_that_do_not_fit_say_why() -> None:
+    options = by_value(drafter_options(MODELS, "starter", SHELF.obstacle))
+    assert len(options) == len(MODELS) + 2
+    assert options["ngram"].reason is None and options["early-exit"].reason is None
+    assert options["model:tiny-draft"].reason is None
+    assert options["model:starter"].reason == "this is the target"
+    assert options["model:coder"].reason == "vocabulary 151,936 against 49,152"
+
+
+def test_suggested_drafters_come_first_among_models() -> None:
+    options = drafter_options(MODELS, "coder", SHELF.obstacle)
+    assert [option.value for option in options[:3]] == ["ngram", "early-exit", "model:coder-small"]
+    assert options[2].suggested
+
+
+def test_a_suggested_drafter_that_is_not_here_has_its_own_place() -> None:
+    models = (
+        ModelChoice("big", "Big", 1, True, drafters=("small",)),
+        ModelChoice("small", "Small", 1, False),
+    )
+    option = by_value(drafter_options(models, "big", lambda target, drafter: None))["model:small"]
+    assert (option.reason, option.action) == ("not downloaded", "download:small")
+    assert option.group == "Suggested, not downloaded"
+
+
+def test_without_a_target_models_wait() -> None:
+    options = by_value(drafter_options(MODELS, None, SHELF.obstacle))
+    assert options["model:coder"].reason == "choose a target first"
+
+
+def test_a_damaged_file_is_greyed() -> None:
+    damaged = ModelChoice("bad", "Bad", 0, True, problem="the file ends early")
+    assert target_options([damaged])[0].reason == "the file ends early"
+    assert target_options([damaged])[0].detail == ""
+
+
+def test_sizes_are_decimal() -> None:
+    assert [size_text(n) for n in (0, 98_362_432, 5_027_783_488)] == ["", "98 MB", "5.03 GB"]

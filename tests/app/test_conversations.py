@@ -1,0 +1,99 @@
+"""The conversation file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.conversations import Conversations
+
+TOKENS = [["Hi", "a", 0, 0.5, None, 1], ["!", "c", None, 0.9, None, None, [["x", 0, 0.1, 0.2, 2]]]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "chats.sqlite3"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Conversations]:
+    opened = Conversations(path)
+    yield opened
+    opened.close()
+
+
+def test_a_reply_comes_back_with_its_trace_and_figures(store: Conversations, path: Path) -> None:
+    conversation = store.create("hello there").id
+    store.add_user(conversation, "hello there")
+    reply = store.start_reply(conversation)
+    store.save_reply(reply, "Hi!", TOKENS, {"finish": "eos", "drafters": ["ngram"]}, False)
+    again = Conversations(path)
+    user, answer = again.messages(conversation)
+    again.close()
+    assert (user.role, user.content) == ("user", "hello there")
+    assert answer.tokens == TOKENS
+    assert answer.details == {"finish": "eos", "drafters": ["ngram"]}
+    assert not answer.streaming
+
+
+def test_a_reply_cut_off_by_a_crash_is_marked(store: Conversations, path: Path) -> None:
+    conversation = store.create("x").id
+    reply = store.start_reply(conversation)
+    store.save_reply(reply, "Hi", TOKENS[:1], {"drafters": ["ngram"]}, streaming=True)
+    again = Conversations(path)
+    (message,) = again.messages(conversation)
+    again.close()
+    assert message.details == {"drafters": ["ngram"], "finish": "interrupted"}
+    assert message.tokens == TOKENS[:1]
+    assert not message.streaming
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [("  two\n words ", "two words"), ("", "New chat"), ("w" * 80, "w" * 60 + "…")],
+)
+def test_titles_come_from_the_first_message(store: Conversations, text: str, title: str) -> None:
+    assert store.create(text).title == title
+
+
+def test_search_takes_wildcards_literally(store: Conversations) -> None:
+    percent = store.create("100% sure").id
+    store.create("100 of them")
+    quiet = store.create("another").id
+    store.add_user(quiet, "speaks of a_b")
+    assert [found.id for found in store.find("0%")] == [percent]
+    assert [found.id for found in store.find("a_b")] == [quiet]
+    assert [found.id for found in store.find("a_h")] == []
+    assert len(store.find()) == 3
+
+
+def test_newest_first_and_a_message_makes_new(store: Conversations) -> None:
+    first, second = store.create("first").id, store.create("second").id
+    assert [found.id for found in store.find()] == [second, first]
+    store.add_user(first, "again")
+    assert [found.id for found in store.find()] == [first, second]
+
+
+def test_deleting_can_be_undone_until_the_next_start(store: Conversations, path: Path) -> None:
+    conversation = store.create("x").id
+    store.add_user(conversation, "x")
+    store.set_deleted(conversation, True)
+    assert store.find() == () and not store.exists(conversation)
+    store.set_deleted(conversation, False)
+    assert store.exists(conversation)
+    store.set_deleted(conversation, True)
+    again = Conversations(path)
+    assert again.messages(conversation) == ()
+    again.close()
+
+
+def test_cut_removes_a_message_and_what_follows(store: Conversations) -> None:
+    conversation = store.create("x").id
+    ids = [store.add_user(conversation, str(number)) for number in range(4)]
+    other = store.add_user(store.create("y").id, "stays")
+    store.cut(conversation, ids[2])
+    assert [message.id for message in store.messages(conversation)] == ids[:2]
+    assert store.conversation_of(other) is not None
+    assert store.conversation_of(ids[3]) is None

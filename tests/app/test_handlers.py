@@ -1,0 +1,271 @@
+"""What the page asks, without a page: the whole interface with the scripted engine."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.handlers import Handlers
+from app.services import Application
+from engine.errors import RunError
+from engine.events import RoundTrace
+from engine.folders import DataFolder
+from engine.request import GenerateRequest, Message
+from tests.fakes_engine import FakeEngine, FakeRun, script
+from tests.fakes_shelf import FakeShelf
+
+WAIT = 20.0
+
+
+class Page:
+    """A page's side of the interface."""
+
+    def __init__(self, application: Application) -> None:
+        self.handlers = Handlers(application.services)
+        self.services = application.services
+        hello = self.handlers.hello({"conversation": None})
+        self.session = hello["session"]
+        self.hello = hello
+
+    def ask(self, action: str, **arguments: Any) -> dict[str, Any]:
+        return self.handlers.call(
+            {"session": self.session, "action": action, "arguments": arguments}
+        )
+
+    def events(self) -> list[dict[str, Any]]:
+        answer = self.handlers.resync({"session": self.session, "after": 0})
+        events: list[dict[str, Any]] = answer["events"]
+        return events
+
+    def wait_for(self, kind: str, count: int = 1) -> list[dict[str, Any]]:
+        deadline = time.monotonic() + WAIT
+        while time.monotonic() < deadline:
+            found = [event for event in self.events() if event["k"] == kind]
+            if len(found) >= count:
+                return found
+            threading.Event().wait(0.01)
+        raise AssertionError(f"no {kind} in {self.events()}")
+
+    def send(self, text: str, conversation: int | None = None) -> int:
+        answer = self.ask("send", conversation=conversation, text=text)
+        return int(answer["result"]["conversation"])
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+@pytest.fixture
+def application(engine: FakeEngine, tmp_path: Path) -> Iterator[Application]:
+    built = Application(engine, FakeShelf(), DataFolder(tmp_path))
+    built.load_last()
+    built.services.loading.wait(WAIT)
+    yield built
+    built.close()
+
+
+@pytest.fixture
+def page(application: Application) -> Page:
+    return Page(application)
+
+
+def test_start_loads_the_starter_with_ngram(page: Page, engine: FakeEngine) -> None:
+    assert [(load.target, load.drafter) for load in engine.loads] == [("starter", "ngram")]
+    assert page.hello["engine"]["loaded"]["target"]["id"] == "starter"
+    assert page.hello["engine"]["loaded_pair"] == {"target": "starter", "drafters": ["ngram"]}
+    assert page.hello["preferences"]["target"] == "starter"
+
+
+def test_a_reply_arrives_and_is_stored(page: Page, application: Application) -> None:
+    conversation = page.send("hello")
+    (end,) = page.wait_for("end")
+    tokens = [token for event in page.events() if event["k"] == "tok" for token in event["add"]]
+    assert "".join(token[0] for token in tokens).startswith("Hello! This is")
+    assert end["details"]["finish"] == "eos" and end["details"]["stats"]["emitted"] == len(tokens)
+    opened = page.ask("open", conversation=conversation)["result"]
+    user, reply = opened["messages"]
+    assert (user["role"], user["content"]) == ("user", "hello")
+    assert reply["tokens"] == tokens and reply["details"]["seed"] == 4711
+    assert opened["seq"] == len(page.events())
+
+
+def test_history_joins_what_a_failed_reply_left(page: Page, engine: FakeEngine) -> None:
+    conversation = page.send("too long")
+    page.wait_for("end")
+    page.send("hello", conversation)
+    page.wait_for("end", 2)
+    assert engine.requests[-1].messages == (Message("user", "too long\n\nhello"),)
+
+
+def test_an_error_stays_with_the_reply(page: Page) -> None:
+    conversation = page.send("too long")
+    (end,) = page.wait_for("end")
+    assert end["details"]["error"]["kind"] == "ContextLengthError"
+    reply = page.ask("open", conversation=conversation)["result"]["messages"][1]
+    assert reply["details"]["finish"] == "failed" and not reply["streaming"]
+
+
+def test_a_dead_engine_keeps_the_partial_reply(page: Page) -> None:
+    conversation = page.send("please die")
+    (end,) = page.wait_for("end")
+    assert end["details"]["error"]["kind"] == "EngineDiedError"
+    reply = page.ask("open", conversation=conversation)["result"]["messages"][1]
+    assert len(reply["tokens"]) > 30
+
+
+def test_stop_regenerate_and_edit(page: Page, engine: FakeEngine) -> None:
+    engine.pace = 50
+    conversation = page.send("3000 tokens")
+    page.wait_for("tok")
+    page.ask("stop", conversation=conversation)
+    (end,) = page.wait_for("end")
+    assert end["details"]["finish"] == "cancelled"
+    engine.pace = None
+    messages = page.ask("open", conversation=conversation)["result"]["messages"]
+    page.ask("regenerate", message=messages[1]["id"])
+    page.wait_for("end", 2)
+    page.ask("edit", message=messages[0]["id"], text="hello 5 tokens")
+    page.wait_for("end", 3)
+    messages = page.ask("open", conversation=conversation)["result"]["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant"]
+    assert messages[0]["content"] == "hello 5 tokens" and len(messages[1]["tokens"]) == 5
+
+
+def test_one_reply_at_a_time_in_a_conversation(page: Page, engine: FakeEngine) -> None:
+    engine.pace = 20
+    conversation = page.send("3000 tokens")
+    page.wait_for("tok")
+    answer = page.ask("send", conversation=conversation, text="more")
+    assert "still being written" in answer["error"]["message"]
+    page.ask("stop", conversation=conversation)
+    page.wait_for("end")
+
+
+def test_a_closed_page_stops_its_run(page: Page, engine: FakeEngine) -> None:
+    engine.pace = 20
+    conversation = page.send("3000 tokens")
+    page.wait_for("tok")
+    session = page.services.sessions.close(page.session)
+    assert session is not None
+    page.services.chat.close_session(session)
+    other = Page.__new__(Page)
+    other.handlers, other.services = page.handlers, page.services
+    other.session = page.handlers.hello({"conversation": conversation})["session"]
+    deadline = time.monotonic() + WAIT
+    while time.monotonic() < deadline:
+        reply = other.ask("open", conversation=conversation)["result"]["messages"][1]
+        if not reply["streaming"]:
+            break
+    assert reply["details"]["finish"] == "cancelled" and reply["tokens"]
+
+
+def test_a_second_page_sees_the_reply_from_where_it_came_in(
+    page: Page, application: Application, engine: FakeEngine
+) -> None:
+    engine.pace = 100
+    conversation = page.send("60 tokens")
+    page.wait_for("tok", 3)
+    other = Page(application)
+    opened = other.ask("open", conversation=conversation)["result"]
+    known = opened["messages"][1]["tokens"]
+    page.wait_for("end")
+    added = [
+        event for number, event in enumerate(other.events()) if number >= opened["seq"]
+        and event["k"] == "tok"
+    ]  # fmt: skip
+    assert added[0]["at"] == len(known)
+    assert len(known) + sum(len(event["add"]) for event in added) == 60
+
+
+def test_loading_reports_progress_and_failure_keeps_the_old(page: Page) -> None:
+    page.ask("load", target="broken", drafters=[])
+    page.services.loading.wait(WAIT)
+    states = page.wait_for("engine")
+    assert any(state["progress"] and state["progress"]["fraction"] == 1 for state in states)
+    assert states[-1]["error"]["kind"] == "ModelFileError"
+    assert states[-1]["loaded"]["target"]["id"] == "starter"
+    assert page.services.preferences.current.target == "starter"
+
+
+def test_a_new_load_keeps_the_chosen_order(page: Page, engine: FakeEngine) -> None:
+    page.ask("settings", changes={"context_length": 512, "numerics": "strict"})
+    page.ask("load", target="starter", drafters=["model:tiny-draft", "ngram"])
+    page.services.loading.wait(WAIT)
+    load = engine.loads[-1]
+    assert load.drafter == "first(model:tiny-draft,ngram)"
+    assert (load.context_length, load.numerics) == (512, "strict")
+    assert page.services.preferences.current.drafters == ("model:tiny-draft", "ngram")
+
+
+def test_nothing_loaded_is_told(tmp_path: Path) -> None:
+    application = Application(FakeEngine(), FakeShelf(), DataFolder(tmp_path))
+    page = Page(application)
+    answer = page.ask("send", conversation=None, text="hello")
+    assert "no model is loaded" in answer["error"]["message"]
+    assert page.hello["engine"]["loaded"] is None
+    application.close()
+
+
+@pytest.mark.parametrize(
+    ("payload", "kind"),
+    [
+        (None, "SessionLost"),
+        ({"session": "guessed", "action": "open"}, "SessionLost"),
+        ({"action": "no such"}, "BadRequest"),
+        ({"action": "open"}, "BadRequest"),
+        ({"action": "open", "arguments": {"conversation": "x; drop"}}, "BadRequest"),
+        ({"action": "send", "arguments": {"conversation": None, "text": "  "}}, "BadOptionError"),
+        ({"action": "regenerate", "arguments": {"message": 999}}, "BadOptionError"),
+        ({"action": "load", "arguments": {"target": "", "drafters": []}}, "BadOptionError"),
+        ({"action": "settings", "arguments": {"changes": {"x": 1}}}, "BadOptionError"),
+        ({"action": "download", "arguments": {"id": "a", "step": "boom"}}, "BadRequest"),
+    ],
+)
+def test_malformed_requests_get_an_error(page: Page, payload: Any, kind: str) -> None:
+    if isinstance(payload, dict):
+        payload = {"session": page.session} | payload
+    assert page.handlers.call(payload)["error"]["kind"] == kind
+
+
+def test_downloads_are_announced(page: Page) -> None:
+    page.ask("fetch", model="large")
+    rows = page.wait_for("downloads")[-1]["items"]
+    assert rows[0]["id"] == "large" and rows[0]["bytes"] * 2 == rows[0]["total"]
+    page.ask("download", id="large", step="cancel")
+    assert page.wait_for("downloads", 2)[-1]["items"][0]["state"] == "cancelled"
+    files = page.ask("repository", repository="owner/repo")["result"]
+    assert [file["quant"] for file in files] == ["Q4_K_M", "Q8_0"]
+    assert page.ask("repository", repository="x/y")["error"]["kind"] == "DownloadError"
+
+
+class CrashingEngine(FakeEngine):
+    """Raises a run's error in the middle of the stream."""
+
+    def generate(self, request: GenerateRequest) -> FakeRun:
+        run = FakeRun()
+        for trace in script("some words that come before the end", None):
+            assert isinstance(trace, RoundTrace)
+            run.put(trace)
+        run.put(RunError("llama_decode returned -3"))
+        return run
+
+
+def test_a_failing_run_keeps_tokens_and_frees_the_conversation(tmp_path: Path) -> None:
+    application = Application(CrashingEngine(), FakeShelf(), DataFolder(tmp_path))
+    application.load_last()
+    application.services.loading.wait(WAIT)
+    page = Page(application)
+    conversation = page.send("x")
+    page.wait_for("end")
+    assert "error" not in page.ask("send", conversation=conversation, text="again")
+    page.wait_for("end", 2)
+    reply = page.ask("open", conversation=conversation)["result"]["messages"][1]
+    assert reply["details"]["error"]["message"] == "llama_decode returned -3"
+    assert reply["content"] == "some words that come before the end"
+    application.close()
