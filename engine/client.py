@@ -300,13 +300,14 @@ class EngineClient:
                 return
             self._connection = self._process = self._ready = None
             self._reloading.clear()
-            error = EngineDiedError(last_words(process.exitcode, self._data_folder))
+            reason = last_words(process.exitcode, self._data_folder)
+            died = f"the engine stopped unexpectedly: {reason}"
             self._needs_reload = self._loaded is not None
             waiters, self._waiters = list(self._waiters.values()), {}
             runs, self._runs = list(self._runs.values()), {}
             self._ready_event.set()
         for waiter in waiters:
-            waiter.error = error
+            waiter.error = EngineDiedError(f"{died}; what was loaded before comes back when needed")
             waiter.finished.set()
         for run in runs:
-            run.push(error)
+            run.push(EngineDiedError(f"{died}; the reply so far is kept, send the next message"))

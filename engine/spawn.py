@@ -62,9 +62,8 @@ def last_words(exit_code: int | None, data_folder: DataFolder) -> str:
         text = output_file(data_folder).read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = ""
-    lines = [line.strip() for line in text[-4000:].splitlines() if line.strip()]
-    reason = next((line for line in reversed(lines) if "ASSERT" in line or "rror" in line), "")
-    detail = f": {reason[:300]}" if reason else f" (exit code {exit_code})"
-    return (
-        f"the engine stopped unexpectedly{detail}; the reply so far is kept, send the next message"
-    )
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    asserts = (line for line in lines if "GGML_ASSERT" in line or "GGML_ABORT" in line)
+    errors = (line for line in reversed(lines) if "rror" in line)
+    reason = next(asserts, None) or next(errors, "")
+    return reason[-300:] if reason else f"exit code {exit_code}"

@@ -9,3 +9,5 @@ import os
 # other busy program (a browser drawing the page) that makes passes 2 to 10 times slower; a short
 # spin costs nothing measurable on an idle machine. Must be set before the library is loaded.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+# Where a debugger is installed, ggml would spend seconds in it before the process may end.
+os.environ.setdefault("GGML_NO_BACKTRACE", "1")

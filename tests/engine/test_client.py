@@ -387,6 +387,23 @@ def test_a_model_that_is_gone_after_a_crash_is_named(client: EngineClient, tiny:
     assert client.loaded is None
 
 
+def test_a_file_that_aborts_llama_cpp_costs_the_load_alone(
+    client: EngineClient, tiny: Path, tmp_path: Path
+) -> None:
+    """A vocabulary with the same token twice fails an assertion."""
+    fatal = write_tiny_gguf(
+        tmp_path / "fatal.gguf", tokens=[*(chr(c) for c in range(33, 127)), "the", "the"]
+    )
+    good = LoadRequest(str(tiny), "ngram", threads=1)
+    client.load(good)
+    before = client.pid
+    with pytest.raises(EngineDiedError, match=r"GGML_ASSERT.*comes back"):
+        client.load(LoadRequest(str(fatal), threads=1))
+    assert client.loaded is not None and client.loaded.request == good
+    assert reply(client, raw("!", 3)).stats.emitted > 0
+    assert client.pid != before
+
+
 def test_damaged_files_never_take_the_interface_down(client: EngineClient, tmp_path: Path) -> None:
     """200 truncations and bit flips; the engine may die of one, the next load works."""
     good = write_tiny_gguf(tmp_path / "good.gguf", hidden=32, feed_forward=64, layers=1)
