@@ -108,7 +108,7 @@ class AutoDraft:
         self._cost.learn_pass(width, trace.seconds.target)
         self._cost.learn_draft(drafter, trace.seconds.draft / max(depths))
         account = self._account(drafter)
-        accepted = sum(node.accepted for node in trace.proposed)
+        accepted = _kept_of_trunk(trace)
         for depth, confidence in enumerate(self._confidences[: accepted + 1], start=1):
             account.chance.learn(confidence, kept=depth <= accepted)
         plain = self._cost.pass_seconds(1)
@@ -123,3 +123,13 @@ class AutoDraft:
 
     def _account(self, drafter: str) -> _Account:
         return self._accounts.setdefault(drafter, _Account())
+
+
+def _kept_of_trunk(trace: RoundTrace) -> int:
+    """Accepted tokens along the first children: those that should_continue was asked about."""
+    kept, node = 0, -1
+    while True:
+        child = next((i for i, one in enumerate(trace.proposed) if one.parent == node), None)
+        if child is None or not trace.proposed[child].accepted:
+            return kept
+        kept, node = kept + 1, child

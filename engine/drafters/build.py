@@ -8,12 +8,13 @@ from pathlib import Path
 from engine.derived import default_skip, skipped_copy
 from engine.drafters.base import Drafter, StepDrafter
 from engine.drafters.best import BestDrafter
-from engine.drafters.build_heads import build_medusa
+from engine.drafters.build_heads import build_eagle3, build_medusa
 from engine.drafters.expression import GROUP_KINDS, DrafterExpression, parse_skip
 from engine.drafters.first import FirstDrafter
 from engine.drafters.mixture import MixtureDrafter
 from engine.drafters.model import ModelDrafter, SameTokens
 from engine.drafters.ngram import NgramDrafter
+from engine.drafters.siblings import TreeDrafter
 from engine.drafters.union import UnionDrafter
 from engine.drafters.vote import VoteDrafter
 from engine.drafters.workshop import Workshop
@@ -35,6 +36,8 @@ def build_drafter(expression: DrafterExpression, workshop: Workshop) -> Drafter:
         return _build_early_exit(expression, workshop)
     if expression.kind == "medusa":
         return build_medusa(expression, workshop)
+    if expression.kind == "eagle3":
+        return build_eagle3(expression, workshop)
     return _build_model(str(expression), workshop.find_model(expression.argument), workshop)
 
 
@@ -58,6 +61,8 @@ def _combine(expression: DrafterExpression, members: Sequence[Drafter]) -> Draft
     if expression.kind == "best":
         return BestDrafter(members)
     steppers = _steppers(expression, members)
+    if expression.kind == "tree":
+        return TreeDrafter(steppers[0])
     return VoteDrafter(steppers) if expression.kind == "vote" else MixtureDrafter(steppers)
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from engine.drafters.heads_argument import parse_heads
 from engine.errors import BadOptionError
 
-LEAF_KINDS = ("model", "ngram", "early-exit", "medusa")
-HEAD_KINDS = ("medusa",)
-GROUP_KINDS = ("first", "vote", "mixture", "union", "best")
+LEAF_KINDS = ("model", "ngram", "early-exit", "medusa", "eagle3")
+HEAD_KINDS = ("medusa", "eagle3")
+GROUP_KINDS = ("first", "vote", "mixture", "union", "best", "tree")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +36,11 @@ def parse_expression(text: str) -> DrafterExpression:
     text = text.strip()
     if text.endswith(")") and "(" in text:
         kind, _, inner = text[:-1].partition("(")
-        if kind.strip() not in GROUP_KINDS:
-            known = ", ".join(f"{name}(D,D)" for name in GROUP_KINDS)
-            raise BadOptionError(f"unknown drafter group {kind.strip()!r}; known: {known}")
-        members = tuple(parse_expression(part) for part in _split_members(inner))
-        if len(members) < 2:
-            raise BadOptionError(f"{kind.strip()}(...) needs at least two drafters")
-        if len(set(members)) < len(members):
-            raise BadOptionError(f"{kind.strip()}(...) names a drafter twice")
-        return DrafterExpression(kind.strip(), members=members)
+        return _parse_group(kind.strip(), inner)
     kind, _, argument = text.partition(":")
     if kind not in LEAF_KINDS:
         raise BadOptionError(
-            f"unknown drafter {text!r}; use model:M, ngram, early-exit[:skip=1+2], medusa:F "
+            f"unknown drafter {text!r}; use model:M, ngram, early-exit[:skip=1+2], medusa:F, eagle3:F "
             f"or a group such as first(D,D)"
         )
     if kind == "model" and not argument:
@@ -60,6 +52,20 @@ def parse_expression(text: str) -> DrafterExpression:
     if kind in HEAD_KINDS:
         parse_heads(kind, argument)
     return DrafterExpression(kind, argument)
+
+
+def _parse_group(kind: str, inner: str) -> DrafterExpression:
+    if kind not in GROUP_KINDS:
+        known = ", ".join(f"{name}(D,D)" for name in GROUP_KINDS if name != "tree")
+        raise BadOptionError(f"unknown drafter group {kind!r}; known: {known}, tree(D)")
+    members = tuple(parse_expression(part) for part in _split_members(inner))
+    if kind == "tree" and len(members) != 1:
+        raise BadOptionError("tree(...) takes one drafter")
+    if kind != "tree" and len(members) < 2:
+        raise BadOptionError(f"{kind}(...) needs at least two drafters")
+    if len(set(members)) < len(members):
+        raise BadOptionError(f"{kind}(...) names a drafter twice")
+    return DrafterExpression(kind, members=members)
 
 
 def parse_skip(argument: str) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from engine.drafters.base import Drafter, Observation, StepDrafter
 from engine.drafters.best import BestDrafter
 from engine.drafters.mixture import MixtureDrafter, pooled
 from engine.drafters.ngram import NgramDrafter
+from engine.drafters.siblings import TreeDrafter
 from engine.drafters.union import UnionDrafter, merge
 from engine.drafters.vote import VoteDrafter
 from engine.drafters.weights import MemberWeights
@@ -247,6 +248,36 @@ def test_a_union_asks_whether_each_node_pays() -> None:
     members = [member("a", 1, 1.0), member("b", 2, 1.0)]
     proposal = UnionDrafter(members).propose(replace(setting, policy=Three(4)))
     assert len(proposal) == 3
+
+
+# tree
+
+
+def test_a_tree_has_the_next_best_tokens_by_joint_probability() -> None:
+    model = ToyStepper("m", constant_toy(0.6, 0.3, 0.1))
+    round_ = Setting(2, mode="argmax").round([0], IndependentStream(1, "draft"))
+    proposal = TreeDrafter(model).propose(round_)
+    assert proposal.tokens == (0, 0, 1, 1, 2, 2)
+    assert proposal.parents == (ROOT, 0, ROOT, 0, ROOT, 0)
+    small = TreeDrafter(model).propose(replace(round_, max_nodes=3))
+    assert small.tokens == (0, 0, 1) and small.parents == (ROOT, 0, ROOT)
+
+
+def test_drawn_siblings_share_their_distribution() -> None:
+    round_ = Setting(3).round([0], IndependentStream(1, "draft"))
+    proposal = TreeDrafter(ToyStepper("m", constant_toy(0.4, 0.3, 0.3))).propose(round_)
+    assert len(proposal) == 6 and proposal.parents == (ROOT, 0, 1, ROOT, 0, 1)
+    for trunk, sibling in ((0, 3), (1, 4), (2, 5)):
+        assert proposal.distributions[trunk] is proposal.distributions[sibling]
+        assert proposal.tokens[trunk] != proposal.tokens[sibling]
+
+
+def test_a_tree_keeps_more_than_its_chain() -> None:
+    chain = rates(run(VoteDrafter([member("a", 1, 1.5), member("b", 2, 1.5)]), 300))
+    with_siblings = rates(
+        run(TreeDrafter(VoteDrafter([member("a", 1, 1.5), member("b", 2, 1.5)])), 300)
+    )
+    assert with_siblings[""] > chain[""] + 0.05
 
 
 # best

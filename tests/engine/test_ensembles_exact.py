@@ -14,6 +14,7 @@ from engine.drafters.base import Drafter, DraftRound
 from engine.drafters.best import BestDrafter
 from engine.drafters.first import FirstDrafter
 from engine.drafters.mixture import MixtureDrafter
+from engine.drafters.siblings import TreeDrafter
 from engine.drafters.union import UnionDrafter
 from engine.drafters.vote import VoteDrafter
 from engine.proposal import Proposal
@@ -43,6 +44,9 @@ ENSEMBLES: dict[str, Make] = {
     "best": lambda: BestDrafter(steppers()),
     "first": lambda: FirstDrafter(steppers()[1:]),
     "union of a mixture": lambda: UnionDrafter([MixtureDrafter(steppers()[:2]), steppers()[2]]),
+    "tree": lambda: TreeDrafter(steppers()[0]),
+    "tree of a mixture": lambda: TreeDrafter(MixtureDrafter(steppers())),
+    "tree of a vote": lambda: TreeDrafter(VoteDrafter(steppers())),
     "mixture of a vote": lambda: MixtureDrafter([VoteDrafter(steppers()[:2]), steppers()[2]]),
     "vote of a mixture": lambda: VoteDrafter([steppers()[2], MixtureDrafter(steppers()[:2])]),
 }
@@ -77,7 +81,7 @@ def test_a_deeper_round_keeps_the_target_law(name: str) -> None:
 
 
 @pytest.mark.parametrize("max_nodes", [1, 2, 3, 4])
-@pytest.mark.parametrize("name", ["union", "union of a mixture"])
+@pytest.mark.parametrize("name", ["union", "union of a mixture", "tree of a mixture"])
 def test_a_tree_that_is_cut_to_size_keeps_the_target_law(name: str, max_nodes: int) -> None:
     setting = Setting(2, max_nodes=max_nodes)
     assert_law(random_toy(53, VOCABULARY), ENSEMBLES[name], 1, setting, 3)

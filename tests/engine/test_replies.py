@@ -13,11 +13,17 @@ import numpy as np
 import pytest
 
 from engine.controller import AlwaysDraft, NeverDraft
-from engine.drafters.base import Drafter
-from engine.drafters.build import Workshop, build_drafter
+from engine.drafters.base import Drafter, StepDrafter
+from engine.drafters.best import BestDrafter
+from engine.drafters.build import build_drafter
 from engine.drafters.expression import parse_expression
 from engine.drafters.first import FirstDrafter
+from engine.drafters.mixture import MixtureDrafter
 from engine.drafters.ngram import NgramDrafter
+from engine.drafters.siblings import TreeDrafter
+from engine.drafters.union import UnionDrafter
+from engine.drafters.vote import VoteDrafter
+from engine.drafters.workshop import Workshop
 from engine.events import Finished, RoundTrace
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
@@ -37,6 +43,7 @@ STORY = "The old lighthouse keeper climbed the stairs and"
 TOKENS = 28
 DRAFT_MAX = 6
 NAMES = ("ngram", "early-exit", "itself", "first", "wrong", "alternating", "tree", "empty")
+COMBINED = ("vote", "mixture", "union", "best", "siblings")
 
 
 class Replies:
@@ -96,6 +103,18 @@ class Replies:
         return ScriptedDrafter(scripts[name])
 
 
+def combined(early: Drafter, other: Drafter) -> dict[str, Drafter]:
+    """Ensembles of the same few members: each of them is at the end of a text when it is asked."""
+    assert isinstance(early, StepDrafter) and isinstance(other, StepDrafter)
+    return {
+        "vote": VoteDrafter([NgramDrafter(), early, other]),
+        "mixture": MixtureDrafter([NgramDrafter(), early, other]),
+        "union": UnionDrafter([NgramDrafter(), early, other]),
+        "best": BestDrafter([NgramDrafter(), early, other]),
+        "siblings": TreeDrafter(early),
+    }
+
+
 @pytest.fixture(scope="module")
 def replies(
     starter: Model, starter_path: Path, library: Library, tmp_path_factory: pytest.TempPathFactory
@@ -116,16 +135,19 @@ def replies(
         256, 65, THREADS, max_leaves=16, flash_attention=True, exact_order=True
     )
     early = build_drafter(parse_expression("early-exit"), workshop)
+    other = build_drafter(parse_expression("early-exit:skip=6+13+20"), workshop)
     itself = build_drafter(parse_expression(f"model:{starter_path}"), workshop)
     drafters: dict[str, Drafter] = {
         "ngram": NgramDrafter(),
         "early-exit": early,
         "itself": itself,
         "first": FirstDrafter([NgramDrafter(), early]),
+        **combined(early, other),
     }
     with Context(starter, options, AbortFlag()) as context:
         yield Replies(starter, context, width, drafters)
     itself.close()
+    other.close()
     early.close()
 
 
@@ -164,6 +186,17 @@ def test_a_seed_gives_the_same_text_with_every_drafter(
     assert plain.text != replies.plain(LIST, SamplingParams()).text
     finished, _ = replies.run(LIST, sampling, replies.drafters[name])
     assert finished.text.encode() == plain.text.encode()
+
+
+@pytest.mark.parametrize("name", COMBINED)
+def test_ensembles_write_the_plain_text(replies: Replies, name: str) -> None:
+    for text, sampling in (
+        (STORY, SamplingParams()),
+        (LIST, SamplingParams(temperature=0.9, top_k=40, top_p=0.95, seed=1)),
+    ):
+        finished, _ = replies.run(text, sampling, replies.drafters[name])
+        assert finished.tokens == replies.plain(text, sampling).tokens
+        assert 0 < finished.stats.accepted < finished.stats.proposed
 
 
 def test_a_seed_gives_the_same_text_with_penalties(replies: Replies) -> None:
