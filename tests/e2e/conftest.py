@@ -15,7 +15,7 @@ from tests.e2e.sites import Site, fake_site
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PACE = 400
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=60_000)  # a busy machine is not a failure
 
 
 @dataclass
@@ -63,7 +63,13 @@ def own_site(tmp_path: Path) -> Iterator[Site]:
     running.stop()
 
 
-def open_page(browser: Browser, url: str, watch: Watch | None = None, **options: object) -> Page:
+def open_page(
+    browser: Browser,
+    url: str,
+    watch: Watch | None = None,
+    load_timeout: float = 60_000,
+    **options: object,
+) -> Page:
     """A ready page of its own context; a watch collects what must stay empty."""
     context = browser.new_context(**({"viewport": {"width": 1440, "height": 900}} | options))
     context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -72,7 +78,7 @@ def open_page(browser: Browser, url: str, watch: Watch | None = None, **options:
         attach(page, watch, url)
     page.goto(url)
     page.wait_for_selector(".forerun[data-ready]")
-    expect(page.locator(".engine-status.ready")).to_be_visible()
+    expect(page.locator(".engine-status.ready")).to_be_visible(timeout=load_timeout)
     return page
 
 

@@ -36,7 +36,7 @@ def stop_after(page: Page, tokens: int) -> None:
     """Press Esc when the last reply shows this many tokens."""
     page.wait_for_function(
         "count => [...document.querySelectorAll('.message.reply')].at(-1)"
-        "?.querySelectorAll('.token').length >= count",
+        "?.querySelectorAll('.reply-body .token').length >= count",
         arg=tokens,
     )
     page.keyboard.press("Escape")
@@ -67,10 +67,11 @@ def setting(page: Page, name: str, value: str) -> None:
     """Change one setting and wait until the server has it."""
     page.click("#open-settings")
     field = page.locator(f"#setting-{name}")
-    with answered(page, "settings"):
-        if field.evaluate("element => element.tagName") == "SELECT":
-            field.select_option(value)
-        else:
-            field.fill(value)
-            field.blur()
+    if field.input_value() != value:
+        with answered(page, "settings"):
+            if field.evaluate("element => element.tagName") == "SELECT":
+                field.select_option(value)
+            else:
+                field.fill(value)
+                field.blur()
     page.keyboard.press("Escape")

@@ -74,7 +74,7 @@ def test_new_search_rename_delete_undo(page: Page) -> None:
 def test_two_pages_queue_and_both_finish(browser: Browser, slow_site: Site) -> None:
     first, second = open_page(browser, slow_site.url), open_page(browser, slow_site.url)
     send(first, "one 200 tokens")
-    first.wait_for_selector(".token")
+    first.wait_for_selector(".reply-body .token")
     send(second, "two 40 tokens")
     expect(reply(second).locator(".reply-progress")).to_contain_text("place 1")
     stop_after(first, 10)
@@ -87,7 +87,7 @@ def test_two_pages_queue_and_both_finish(browser: Browser, slow_site: Site) -> N
 def test_reload_in_mid_reply_keeps_what_arrived(browser: Browser, slow_site: Site) -> None:
     page = open_page(browser, slow_site.url)
     send(page, "tell me 2000 tokens of it")
-    page.wait_for_function("document.querySelectorAll('.token').length > 30")
+    page.wait_for_function("document.querySelectorAll('.reply-body .token').length > 30")
     page.reload()
     part = finished(page)
     expect(part.locator(".reply-figures")).to_contain_text("stopped")
@@ -193,6 +193,8 @@ def test_settings_are_checked_kept_and_used(browser: Browser, slow_site: Site) -
     expect(page.locator("#engine-status")).to_contain_text("a context of 16,384 would fit")
     expect(page.locator("#engine-status")).to_contain_text("starter is still loaded")
     setting(page, "context_length", "0")
+    page.click("#load")
+    expect(page.locator(".engine-status.ready")).to_be_visible()
     page.context.close()
 
 
@@ -246,7 +248,7 @@ def test_narrow_page_has_drawers_and_no_sideways_scroll(browser: Browser, site: 
 def test_every_control_has_a_name(page: Page) -> None:
     ask(page, "markdown please")
     unnamed = page.evaluate(
-        "[...document.querySelectorAll('.forerun button, .forerun input, .forerun textarea, .forerun select')]"
+        "[...document.querySelectorAll('.forerun :is(button, input, textarea, select)')]"
         ".filter(e => !(e.textContent.trim() || e.ariaLabel || e.labels?.length ||"
         " e.getAttribute('aria-labelledby'))).map(e => e.outerHTML)"
     )

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 def test_reply_streams_and_keeps_its_figures(page: Page) -> None:
     send(page, "tell me about 300 tokens of it")
-    page.wait_for_function("document.querySelectorAll('.token').length > 20")
+    page.wait_for_function("document.querySelectorAll('.reply-body .token').length > 20")
     expect(page.locator("#stop")).to_be_visible()
     part = finished(page)
     figures = part.locator(".reply-figures").inner_text()
@@ -182,8 +182,8 @@ def test_new_text_scrolls_only_at_the_end(page: Page) -> None:
     page.wait_for_function("document.querySelector('#transcript').scrollTop > 200")
     page.evaluate("document.querySelector('#transcript').scrollTop = 0")
     expect(page.locator("#to-end")).to_be_visible()
-    before = page.locator(".token").count()
-    page.wait_for_function("before => document.querySelectorAll('.token').length > before + 60",
+    before = page.locator(".reply-body .token").count()
+    page.wait_for_function("before => document.querySelectorAll('.reply-body .token').length > before + 60",
                            arg=before)  # fmt: skip
     assert page.evaluate("document.querySelector('#transcript').scrollTop") == 0
     page.click("#to-end")
