@@ -15,12 +15,13 @@ from engine.drafters.expression import DrafterExpression, parse_expression, pars
 from engine.drafters.heads_argument import parse_heads
 from engine.errors import BadOptionError, MemoryLimitError, ModelFileError
 from engine.folders import DataFolder
+from engine.llama.eagle3 import ROWS_AT_ONCE
 from engine.llama.library import Library, devices
 from engine.llama.model import Model, ModelOptions
 from engine.measurements import Measurements, measurement_key
 from engine.models.catalogue import Catalogue
 from engine.models.gguf import GgufInfo, inspect
-from engine.models.heads import require_medusa
+from engine.models.heads import require_eagle3, require_medusa
 from engine.models.locate import LocatedModel, locate
 from engine.models.medusa_file import MedusaHeads
 from engine.models.memory import ModelPlan, check_fit, free_ram
@@ -100,6 +101,10 @@ class Loader:
                 file = parse_heads(leaf.kind, leaf.argument).file
                 heads = require_medusa(target, heads_path(leaf.kind, file, self.find_model))
                 plans.append(ModelPlan(_heads_info(heads, target_info), output_rows=1, ubatch=1))
+            elif leaf.kind == "eagle3":
+                file = parse_heads(leaf.kind, leaf.argument).file
+                drafter = require_eagle3(target, heads_path(leaf.kind, file, self.find_model))
+                plans.append(ModelPlan(drafter.info, output_rows=ROWS_AT_ONCE, ubatch=ROWS_AT_ONCE))
         return plans
 
     def open_target(self, plan: LoadPlan, repack: bool, report: Report) -> Model:

@@ -14,6 +14,7 @@ from engine.cost import CostModel
 from engine.derived import default_skip, requantized_copy, skipped_copy
 from engine.drafters.base import Drafter
 from engine.drafters.build import build_drafter
+from engine.drafters.tap import TargetTap
 from engine.drafters.workshop import Workshop
 from engine.errors import BadOptionError, EngineError
 from engine.events import RunEvent
@@ -99,7 +100,8 @@ class Session:
         model = self._loader.open_target(plan, strict is None or strict.repack, report)
         opened: list[Drafter | Context | Model] = [model]
         try:
-            drafter = self._open_drafter(plan, model, report)
+            tap = TargetTap()
+            drafter = self._open_drafter(plan, model, tap, report)
             if drafter is not None:
                 opened.insert(0, drafter)
             context = Context(
@@ -112,10 +114,12 @@ class Session:
                     embeddings=drafter is not None and drafter.needs == "final hidden state",
                     flash_attention=strict.flash_attention if strict is not None else None,
                     exact_order=strict is not None,
+                    layer_inputs=tap.layers,
                 ),
                 self._abort,
             )
-            opened.insert(0, context)
+            opened.insert(-1, context)  # after the drafter, which may refer to it
+            tap.connect(context)
             if drafter is not None and not context.can_truncate:
                 raise BadOptionError(
                     f"{plan.target.name} keeps a recurrent state that cannot be rolled back, so "
@@ -140,7 +144,9 @@ class Session:
             held=[],
         )
 
-    def _open_drafter(self, plan: LoadPlan, model: Model, report: Report) -> Drafter | None:
+    def _open_drafter(
+        self, plan: LoadPlan, model: Model, tap: TargetTap, report: Report
+    ) -> Drafter | None:
         if plan.expression is None:
             return None
         workshop = Workshop(
@@ -152,6 +158,7 @@ class Session:
             log=self._library.log,
             derived_folder=self._folder.derived,
             find_model=self._loader.find_model,
+            tap=tap,
             report=report,
         )
         return build_drafter(plan.expression, workshop)

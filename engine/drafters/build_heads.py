@@ -6,14 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.drafters.base import Drafter
+from engine.drafters.eagle3 import Eagle3Drafter
 from engine.drafters.expression import DrafterExpression
 from engine.drafters.heads_argument import parse_heads
 from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.medusa_graph import MedusaGraph
 from engine.drafters.static_tree import static_choices
 from engine.drafters.workshop import Workshop
-from engine.errors import UnknownModelError
-from engine.models.heads import require_medusa
+from engine.errors import BadOptionError, UnknownModelError
+from engine.llama.context import Context
+from engine.llama.eagle3 import Eagle3Context
+from engine.llama.model import Model, ModelOptions
+from engine.models.heads import require_eagle3, require_medusa
+from engine.models.memory import ModelPlan, estimate
 
 
 def build_medusa(expression: DrafterExpression, workshop: Workshop) -> Drafter:
@@ -27,6 +32,36 @@ def build_medusa(expression: DrafterExpression, workshop: Workshop) -> Drafter:
     )
     choices = static_choices(argument.nodes, graph.count) if argument.nodes else None
     return MedusaDrafter(str(expression), graph, heads.token_ids, choices)
+
+
+def build_eagle3(expression: DrafterExpression, workshop: Workshop) -> Drafter:
+    argument = parse_heads("eagle3", expression.argument)
+    if argument.nodes:
+        raise BadOptionError("eagle3 drafts chains only; leave out tree=")
+    path = heads_path("eagle3", argument.file, workshop.find_model)
+    heads = require_eagle3(workshop.target.path, path)
+    model = Model(
+        path,
+        ModelOptions(gpu_layers=workshop.gpu_layers),
+        workshop.log,
+        lambda fraction: workshop.report(f"reading {path.stem}", fraction),
+    )
+
+    def open_decoder(target: Context) -> Eagle3Context:
+        return Eagle3Context(model, target, workshop.threads, workshop.abort)
+
+    memory = estimate(ModelPlan(heads.info, output_rows=1), workshop.context_length)
+    states = 4 * workshop.context_length * heads.info.embedding_length
+    drafter = Eagle3Drafter(
+        str(expression),
+        heads.layers,
+        open_decoder,
+        memory.weights + memory.kv + states,
+        workshop.target.vocab.ends_generation,
+        model.close,
+    )
+    workshop.tap.want(drafter)
+    return drafter
 
 
 def heads_path(kind: str, file: str, find_model: Callable[[str], Path]) -> Path:

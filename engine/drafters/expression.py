@@ -40,8 +40,8 @@ def parse_expression(text: str) -> DrafterExpression:
     kind, _, argument = text.partition(":")
     if kind not in LEAF_KINDS:
         raise BadOptionError(
-            f"unknown drafter {text!r}; use model:M, ngram, early-exit[:skip=1+2], medusa:F, eagle3:F "
-            f"or a group such as first(D,D)"
+            f"unknown drafter {text!r}; use model:M, ngram, early-exit[:skip=1+2], medusa:F, "
+            f"eagle3:F or a group such as first(D,D)"
         )
     if kind == "model" and not argument:
         raise BadOptionError("model: needs a model, for example model:qwen-coder-0.5b")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.drafters.tap import TargetTap
 from engine.llama.abort import AbortFlag
 from engine.llama.log import NativeLog
 from engine.llama.model import Model
@@ -15,7 +16,10 @@ Report = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """find_model: catalogue id or path to a file. report: what is being done, share of it done."""
+    """find_model: catalogue id or path to a file. tap: for drafters that read the target's layers.
+
+    report: what is being done, share of it done.
+    """
 
     target: Model
     context_length: int
@@ -25,4 +29,5 @@ class Workshop:
     log: NativeLog
     derived_folder: Path
     find_model: Callable[[str], Path]
+    tap: TargetTap
     report: Report

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from engine.errors import NativeError
 from engine.llama.abort import AbortFlag
 from engine.llama.batch import Batch
+from engine.llama.layers import LayerInputs, PassListener, open_layer_inputs
 from engine.llama.model import Model
 from engine.llama.tree import tree_sequences
 from engine.proposal import ROOT, Proposal
@@ -37,6 +38,7 @@ class ContextOptions:
     embeddings: passes with logits also return each row's final hidden state. flash_attention:
     None leaves the choice to llama.cpp. exact_order: the cache holds what plain decoding would
     leave, cell by cell; attention adds up in cell order, so anything else rounds differently.
+    layer_inputs: layers whose inputs every pass keeps.
     """
 
     context_length: int
@@ -47,16 +49,22 @@ class ContextOptions:
     embeddings: bool = False
     flash_attention: bool | None = None
     exact_order: bool = False
+    layer_inputs: tuple[int, ...] = ()
 
 
 class Context:
-    """logits of a pass are views into native memory, valid until the next pass."""
+    """logits of a pass are views into native memory, valid until the next pass.
+
+    listener: is told of every pass whose layer inputs it may want.
+    """
 
     def __init__(self, model: Model, options: ContextOptions, abort: AbortFlag) -> None:
         self.model = model
         self.options = options
         self.tokens: list[int] = []
+        self.listener: PassListener | None = None
         self._abort = abort
+        self._layers = _layer_inputs(model, options.layer_inputs)
         self._handle: int | None = None
         self._handle = native.llama_init_from_model(model.handle, self._params())
         if not self._handle:
@@ -64,6 +72,8 @@ class Context:
                 f"no memory for a context of {options.context_length:,} tokens; "
                 "choose a smaller context"
             )
+        if self._layers is not None:
+            self._layers.enable(self._handle)
         self._memory = native.llama_get_memory(self._handle)
         self._batch = Batch(max(PREFILL_CHUNK, options.max_rows), options.max_leaves + 1)
         # llama.cpp rounds the length up; what was asked for is what counts.
@@ -84,11 +94,11 @@ class Context:
         params.kv_unified = True
         params.swa_full = options.max_leaves > 1  # trees copy sequences: no cell reuse in a window
         params.embeddings = options.embeddings
-        if options.embeddings:
-            params.pooling_type = 0  # LLAMA_POOLING_TYPE_NONE: one state a row
         params.no_perf = True
         params.abort_callback = self._abort.callback
         params.abort_callback_data = self._abort.data
+        if self._layers is not None and self._layers.callback is not None:
+            params.cb_eval = self._layers.callback
         if self.model.has_recurrent_state:
             params.n_rs_seq = options.max_rollback
         return params
@@ -118,8 +128,12 @@ class Context:
             if held != wanted:
                 break
             common += 1
+        if self.listener is not None:
+            common = min(common, self.listener.cut(common))
         if common < len(self.tokens) and not self._may_cut_to(common):
             common = 0
+            if self.listener is not None:
+                self.listener.cut(0)
         if common == 0:
             self.clear()
         else:
@@ -154,7 +168,10 @@ class Context:
         """Appends tokens without logits, at most PREFILL_CHUNK at once."""
         if len(tokens) > PREFILL_CHUNK:
             raise ValueError("feed takes one chunk at a time")
+        start = len(self.tokens)
         self._append(tokens, outputs=0)
+        if self.listener is not None:
+            self.listener.fed(start, tokens)
 
     def extend(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         """Appends tokens and returns their logits [len(tokens), vocabulary]."""
@@ -179,8 +196,16 @@ class Context:
 
         Row 0 follows last_token, row 1 + i follows node i. Call keep_path afterwards.
         """
+        start = len(self.tokens)
         if proposal.is_chain:
-            return self.extend((last_token, *proposal.tokens))
+            logits = self.extend((last_token, *proposal.tokens))
+        else:
+            logits = self._verify_tree(last_token, proposal)
+        if self.listener is not None:
+            self.listener.verified(start, (last_token, *proposal.tokens))
+        return logits
+
+    def _verify_tree(self, last_token: int, proposal: Proposal) -> NDArray[np.float32]:
         start = len(self.tokens)
         leaves = proposal.leaves()
         if len(leaves) > self.options.max_leaves:
@@ -223,6 +248,8 @@ class Context:
         raise ValueError(f"node {node} is not in the proposal")
 
     def _run(self, batch: object) -> None:
+        if self._layers is not None:
+            self._layers.begin_pass()
         code = native.llama_decode(self.handle, batch)
         if code == 0:
             return
@@ -246,6 +273,12 @@ class Context:
         pointer = native.llama_get_embeddings(self.handle)
         return _rows(pointer, rows, self.model.hidden_size)
 
+    def layer_inputs(self, rows: int) -> NDArray[np.float32]:
+        """Inputs of the chosen layers side by side, of the last pass's rows [rows, n x hidden]."""
+        if self._layers is None:
+            raise ValueError("this context keeps no layer inputs")
+        return self._layers.read(self.handle, rows)
+
     def close(self) -> None:
         if self._handle is not None:
             self._batch.close()
@@ -262,6 +295,13 @@ class Context:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _layer_inputs(model: Model, layers: Sequence[int]) -> LayerInputs | None:
+    if not layers:
+        return None
+    architecture = model.metadata("general.architecture") or ""
+    return open_layer_inputs(architecture, layers, model.layers, model.hidden_size)
 
 
 _DECODE_ERRORS = {

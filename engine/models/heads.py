@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import IncompatiblePairError
+from engine.errors import IncompatiblePairError, ModelFileError
 from engine.models.gguf import GgufInfo, inspect
+from engine.models.gguf_header import Header, read_header
 from engine.models.medusa_file import MedusaHeads, read_medusa, target_hash
 
 
@@ -31,4 +33,57 @@ def require_medusa(target: Path, heads_path: Path) -> MedusaHeads:
         raise IncompatiblePairError(
             f"the heads in {heads_path.name} cannot draft for {target.name}: {reason}"
         )
+    return heads
+
+
+@dataclass(frozen=True, slots=True)
+class Eagle3Info:
+    """layers: of the target, whose inputs the drafter reads, in its order."""
+
+    info: GgufInfo
+    layers: tuple[int, ...]
+    target_hidden_size: int
+    vocabulary_size: int
+
+
+def read_eagle3(path: Path) -> Eagle3Info:
+    """Raises ModelFileError when the file is damaged or no EAGLE-3 drafter."""
+    info, header = inspect(path), read_header(path)
+    if info.architecture != "eagle3":
+        raise ModelFileError(f"{path.name} is not an EAGLE-3 drafter")
+    layers = header.metadata.get("eagle3.target_layers")
+    hidden = header.metadata.get("eagle3.target_hidden_size")
+    if not isinstance(layers, tuple) or len(layers) != 3 or not isinstance(hidden, int):
+        raise ModelFileError(f"{path.name} does not say which layers of the target it reads")
+    if not all(isinstance(layer, int) for layer in layers):
+        raise ModelFileError(f"{path.name} does not say which layers of the target it reads")
+    numbers = tuple(int(layer) for layer in layers)
+    return Eagle3Info(info, numbers, hidden, _drafted_vocabulary(info, header))
+
+
+def _drafted_vocabulary(info: GgufInfo, header: Header) -> int:
+    """Size of the target vocabulary that the drafter's tokens are ids of."""
+    stated = header.metadata.get("eagle3.vocab_size")
+    return stated if isinstance(stated, int) and stated else info.vocabulary_size
+
+
+def eagle3_obstacle(target: GgufInfo, heads: Eagle3Info) -> str:
+    """Why an EAGLE-3 drafter cannot draft for the target, "" if it can."""
+    if heads.target_hidden_size != target.embedding_length:
+        sizes = f"{heads.target_hidden_size}, not {target.embedding_length}"
+        return f"made for a hidden size of {sizes}"
+    if heads.vocabulary_size != target.vocabulary_size:
+        sizes = f"{heads.vocabulary_size:,} tokens, not {target.vocabulary_size:,}"
+        return f"made for a vocabulary of {sizes}"
+    if any(not 1 <= layer < target.block_count for layer in heads.layers):
+        read = ", ".join(map(str, heads.layers))
+        return f"reads layers {read} of a target that has {target.block_count}"
+    return ""
+
+
+def require_eagle3(target: Path, heads_path: Path) -> Eagle3Info:
+    """Raises IncompatiblePairError or ModelFileError."""
+    heads = read_eagle3(heads_path)
+    if reason := eagle3_obstacle(inspect(target), heads):
+        raise IncompatiblePairError(f"{heads_path.name} cannot draft for {target.name}: {reason}")
     return heads
