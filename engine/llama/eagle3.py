@@ -1,0 +1,158 @@
+"""llama.cpp's EAGLE-3 drafter: an encoder for the target's features, and one decoder layer.
+
+An entry of the decoder at position P pairs the token at P + 1 with the feature g of position P
+(EAGLE-3, arXiv 2503.01840). Only rows that the target accepted are ever fed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+from llama_cpp import llama_cpp as native
+from numpy.typing import NDArray
+
+from engine.errors import NativeError
+from engine.llama.abort import AbortFlag
+from engine.llama.context import Context, PassAborted
+from engine.llama.ggml_api import POINTER
+from engine.llama.library import extension
+from engine.llama.model import Model
+
+ROWS_AT_ONCE = 64
+"""Encoder passes reserve logits for every row, so they are kept narrow."""
+
+_ENCODE, _DECODE = 0, 1
+
+
+class Eagle3Context:
+    """length: entries in its KV cache. Close before the target's context."""
+
+    def __init__(self, model: Model, target: Context, threads: int, abort: AbortFlag) -> None:
+        self.model = model
+        self.hidden_size = model.hidden_size
+        self.vocabulary_size = model.vocab.size
+        self.length = 0
+        self._handle: int | None = None
+        self._batch: int | None = None
+        self._states = extension("get_embeddings_nextn", [POINTER], POINTER)
+        self._state = extension("get_embeddings_nextn_ith", [POINTER, ctypes.c_int32], POINTER)
+        switch = extension("set_embeddings_nextn", [POINTER, ctypes.c_bool, ctypes.c_bool], None)
+        self._handle = native.llama_init_from_model(
+            model.handle, self._params(target, threads, abort)
+        )
+        if not self._handle:
+            raise NativeError("no memory for the drafter's context; choose a smaller context")
+        switch(self._handle, True, True)
+        self._memory = native.llama_get_memory(self._handle)
+        self._batch = native.llama_batch_ext_init(self._handle)
+        if not self._batch:
+            self.close()
+            raise NativeError("no memory for the drafter's batch")
+
+    @staticmethod
+    def _params(target: Context, threads: int, abort: AbortFlag) -> object:
+        params = native.llama_context_default_params()
+        params.n_ctx = target.options.context_length
+        params.n_batch = params.n_ubatch = params.n_outputs_max = ROWS_AT_ONCE
+        params.n_outputs_max_per_seq = ROWS_AT_ONCE
+        params.n_seq_max = 1
+        params.n_threads = params.n_threads_batch = threads
+        params.no_perf = True
+        params.abort_callback = abort.callback
+        params.abort_callback_data = abort.data
+        params.ctx_other = target.handle
+        return params
+
+    @property
+    def handle(self) -> int:
+        if self._handle is None:
+            raise ValueError("the drafter's context is closed")
+        return self._handle
+
+    def encode(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Target features [rows, 3 x target hidden] to g [rows, hidden], at most ROWS_AT_ONCE."""
+        rows = np.ascontiguousarray(features, np.float32)
+        native.llama_batch_ext_clear(self._batch)
+        for index, row in enumerate(rows):
+            added = native.llama_batch_ext_add_embd(self._batch, 0, _embedding(row))
+            self._place(added, self.length + index, output=True)
+        self._process(_ENCODE)
+        return _copied(self._states(self.handle), (len(rows), self.hidden_size))
+
+    def feed(self, tokens: Sequence[int], states: NDArray[np.float32]) -> None:
+        """Appends entries, at most ROWS_AT_ONCE, without asking for logits."""
+        self._append(tokens, states, output=False)
+
+    def draft(
+        self, token: int, state: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Appends one entry: logits [vocabulary] valid until the next call, and the next state."""
+        self._append([token], state[None, :], output=True)
+        address = _address(native.llama_get_logits(self.handle))
+        buffer = (ctypes.c_float * self.vocabulary_size).from_address(address)
+        next_state = _copied(self._state(self.handle, 0), (self.hidden_size,))
+        return np.ctypeslib.as_array(buffer), next_state
+
+    def truncate(self, length: int) -> None:
+        if length >= self.length:
+            return
+        if not native.llama_memory_seq_rm(self._memory, 0, length, -1):
+            raise NativeError(f"the drafter's cache could not be cut back to {length} entries")
+        self.length = length
+
+    def _append(self, tokens: Sequence[int], states: NDArray[np.float32], *, output: bool) -> None:
+        rows = np.ascontiguousarray(states, np.float32)
+        native.llama_batch_ext_clear(self._batch)
+        for index, (token, row) in enumerate(zip(tokens, rows, strict=True)):
+            added = native.llama_batch_ext_add_token(self._batch, 0, token)
+            self._place(added, self.length + index, output=output)
+            if not native.llama_batch_ext_set_embd_token(self._batch, added, _embedding(row)):
+                raise NativeError("the drafter refused a feature")
+        self._process(_DECODE)
+        self.length += len(tokens)
+
+    def _place(self, index: int, position: int, *, output: bool) -> None:
+        if index < 0:
+            raise NativeError(f"the drafter refused an entry with code {index}")
+        place = native.llama_pos(position)
+        placed = native.llama_batch_ext_set_pos(self._batch, index, ctypes.byref(place))
+        if not placed or not native.llama_batch_ext_set_output_logits(self._batch, index, output):
+            raise NativeError("the drafter refused a position")
+
+    def _process(self, kind: int) -> None:
+        code = native.llama_process(self.handle, kind, self._batch)
+        if code == 0:
+            return
+        native.llama_memory_seq_rm(self._memory, 0, self.length, -1)
+        if code == 2:
+            raise PassAborted
+        raise NativeError(f"the drafter's pass failed with code {code}")
+
+    def close(self) -> None:
+        if self._batch is not None:
+            native.llama_batch_ext_free(self._batch)
+            self._batch = None
+        if self._handle is not None:
+            native.llama_free(self._handle)
+            self._handle = None
+
+
+def _embedding(row: NDArray[np.float32]) -> object:
+    pointer = row.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+    return native.llama_embd(pointer, 1, len(row))
+
+
+def _address(pointer: object) -> int:
+    address = ctypes.cast(pointer, ctypes.c_void_p).value  # type: ignore[arg-type]
+    if not address:
+        raise NativeError("the drafter returned no output")
+    return address
+
+
+def _copied(address: int | None, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    if not address:
+        raise NativeError("the drafter returned no states")
+    buffer = (ctypes.c_float * int(np.prod(shape))).from_address(address)
+    return np.ctypeslib.as_array(buffer).reshape(shape).copy()

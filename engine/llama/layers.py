@@ -1,0 +1,144 @@
+"""The inputs of a target's inner layers, for drafters that read them (EAGLE-3).
+
+Some architectures hand them out by private functions of llama.cpp. For the others the outputs of
+the layers before are captured while the graph runs, which costs a Python call per graph node.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from llama_cpp import llama_cpp as native
+from numpy.typing import NDArray
+
+from engine.errors import IncompatiblePairError, NativeError
+from engine.llama.ggml_api import POINTER, bind
+from engine.llama.library import extension
+
+EXPOSING = frozenset(
+    {"llama", "qwen3", "qwen3moe", "qwen3next", "qwen35", "qwen35moe", "gemma4", "gpt-oss"}
+)
+"""Architectures whose graphs hand out layer inputs; asking another one ends the process."""
+
+
+class PassListener(Protocol):
+    """Follows what enters a context, to read the layer inputs of each pass."""
+
+    def cut(self, length: int) -> int:
+        """The cache goes back to `length` tokens; returns how many of them the listener knows."""
+        ...
+
+    def fed(self, start: int, tokens: Sequence[int]) -> None:
+        """A pass has appended tokens from position `start` on."""
+        ...
+
+    def verified(self, start: int, tokens: Sequence[int]) -> None:
+        """A pass has verified the last token and a proposal; observations say what stays."""
+        ...
+
+
+class LayerInputs(Protocol):
+    """callback: for the context's parameters, None if it needs none."""
+
+    @property
+    def callback(self) -> object | None: ...
+
+    def enable(self, handle: int) -> None: ...
+
+    def begin_pass(self) -> None: ...
+
+    def read(self, handle: int, rows: int) -> NDArray[np.float32]: ...
+
+
+def open_layer_inputs(
+    architecture: str, layers: Sequence[int], count: int, hidden: int
+) -> LayerInputs:
+    """layers: 1 to count - 1, of a model with `count` layers. IncompatiblePairError otherwise."""
+    if any(not 1 <= layer < count for layer in layers):
+        raise IncompatiblePairError(
+            f"the drafter reads layers {', '.join(map(str, layers))} of a target with {count}"
+        )
+    if architecture in EXPOSING:
+        return ExposedLayers(layers, hidden)
+    return CapturedLayers(layers, hidden)
+
+
+class ExposedLayers:
+    """By the extension functions; NativeError when this build does not export them."""
+
+    callback = None
+
+    def __init__(self, layers: Sequence[int], hidden: int) -> None:
+        self._layers = tuple(layers)
+        self._hidden = hidden
+        self._set = extension(
+            "set_embeddings_layer_inp", [POINTER, ctypes.c_uint32, ctypes.c_bool], None
+        )
+        self._get = extension("get_embeddings_layer_inp", [POINTER, ctypes.c_uint32], POINTER)
+
+    def enable(self, handle: int) -> None:
+        for layer in self._layers:
+            self._set(handle, layer, True)
+
+    def begin_pass(self) -> None:
+        pass
+
+    def read(self, handle: int, rows: int) -> NDArray[np.float32]:
+        """Of every row of the last pass, [rows, layers x hidden]; a copy."""
+        parts = []
+        for layer in self._layers:
+            address = self._get(handle, layer)
+            if not address:
+                raise NativeError("llama.cpp returned no layer inputs")
+            buffer = (ctypes.c_float * (rows * self._hidden)).from_address(address)
+            parts.append(np.ctypeslib.as_array(buffer).reshape(rows, self._hidden))
+        return np.concatenate(parts, axis=1)
+
+
+class CapturedLayers:
+    """By the scheduler's callback: the input of layer n is the output of layer n - 1."""
+
+    def __init__(self, layers: Sequence[int], hidden: int) -> None:
+        self._hidden = hidden
+        self._names = [f"l_out-{layer - 1}".encode() for layer in layers]
+        self._wanted = frozenset(self._names)
+        self._parts: dict[bytes, list[NDArray[np.float32]]] = {}
+        self._name_of = bind("ggml_get_name", [POINTER], ctypes.c_char_p)
+        self._bytes_of = bind("ggml_nbytes", [POINTER], ctypes.c_size_t)
+        self._copy = bind(
+            "ggml_backend_tensor_get", [POINTER, POINTER, ctypes.c_size_t, ctypes.c_size_t], None
+        )
+        self.callback = native.ggml_backend_sched_eval_callback(self._asked)
+
+    def enable(self, handle: int) -> None:
+        pass
+
+    def begin_pass(self) -> None:
+        self._parts = {name: [] for name in self._names}
+
+    def _asked(self, tensor: int, ask: bool, _user_data: object) -> bool:
+        """Asked before a node runs whether it is wanted, and called again with its result."""
+        name = self._name_of(tensor)
+        if ask:
+            return name in self._wanted
+        if name in self._wanted and self._parts:
+            values = np.empty(self._bytes_of(tensor) // 4, np.float32)
+            self._copy(tensor, values.ctypes.data, 0, values.nbytes)
+            self._parts[name].append(values)
+        return True
+
+    def read(self, handle: int, rows: int) -> NDArray[np.float32]:
+        """Of every row of the last pass, [rows, layers x hidden]."""
+        found = []
+        for name in self._names:
+            part = self._parts.get(name)
+            values = np.concatenate(part) if part else np.empty(0, np.float32)
+            if len(values) != rows * self._hidden:
+                raise NativeError(
+                    f"this architecture does not show the tensor {name.decode()} for every row"
+                )
+            found.append(values.reshape(rows, self._hidden))
+        return np.concatenate(found, axis=1)
