@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.drafters.tap import TargetTap
@@ -29,5 +29,5 @@ class Workshop:
     log: NativeLog
     derived_folder: Path
     find_model: Callable[[str], Path]
-    tap: TargetTap
     report: Report
+    tap: TargetTap = field(default_factory=TargetTap)
