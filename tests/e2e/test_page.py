@@ -183,8 +183,10 @@ def test_new_text_scrolls_only_at_the_end(page: Page) -> None:
     page.evaluate("document.querySelector('#transcript').scrollTop = 0")
     expect(page.locator("#to-end")).to_be_visible()
     before = page.locator(".reply-body .token").count()
-    page.wait_for_function("before => document.querySelectorAll('.reply-body .token').length > before + 60",
-                           arg=before)  # fmt: skip
+    page.wait_for_function(
+        "before => document.querySelectorAll('.reply-body .token').length > before + 60",
+        arg=before,
+    )
     assert page.evaluate("document.querySelector('#transcript').scrollTop") == 0
     page.click("#to-end")
     page.keyboard.press("Escape")
