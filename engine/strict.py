@@ -6,7 +6,7 @@ and flip a near-tie. Below the width found here it cannot.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,22 +49,32 @@ def find_strict_setup(
     return best
 
 
-def exact_width(model: Model, threads: int, *, flash_attention: bool) -> int:
-    """The largest n <= WIDEST such that passes of 1..n rows agree bit for bit at every depth."""
+def exact_width(
+    model: Model,
+    threads: int,
+    *,
+    flash_attention: bool,
+    widest: int = WIDEST,
+    depths: Sequence[int] = _DEPTHS,
+) -> int:
+    """The largest n <= widest such that passes of 1..n rows agree bit for bit at every depth.
+
+    depths: tokens that are cached before the compared passes.
+    """
     options = ContextOptions(_TRIAL_CONTEXT, WIDEST, threads, flash_attention=flash_attention)
     tokens = _trial_tokens(model.vocab.size)
     with Context(model, options, AbortFlag()) as context:
-        return min(_exact_width_at(context, tokens, depth) for depth in _DEPTHS)
+        return min(_exact_width_at(context, tokens, depth, widest) for depth in depths)
 
 
-def _exact_width_at(context: Context, tokens: list[int], depth: int) -> int:
+def _exact_width_at(context: Context, tokens: list[int], depth: int, widest: int) -> int:
     context.clear()
     for start in range(0, depth, PREFILL_CHUNK):
         context.feed(tokens[start : min(start + PREFILL_CHUNK, depth)])
     following = tokens[depth : depth + WIDEST]
     single = np.concatenate([context.extend([token]).copy() for token in following])
     width = 1
-    for candidate in range(2, WIDEST + 1):
+    for candidate in range(2, widest + 1):
         context.truncate(depth)
         for start in range(0, WIDEST, candidate):
             chunk = following[start : start + candidate]

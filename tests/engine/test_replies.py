@@ -130,11 +130,11 @@ def replies(
         find_model=Path,
         report=lambda label, fraction: None,
     )
-    width = exact_width(starter, THREADS, flash_attention=True)
+    width = exact_width(starter, THREADS, flash_attention=True, widest=DRAFT_MAX + 1, depths=(24,))
     options = ContextOptions(
         256, 65, THREADS, max_leaves=16, flash_attention=True, exact_order=True
     )
-    early = build_drafter(parse_expression("early-exit"), workshop)
+    early = build_drafter(parse_expression("early-exit:skip=12+16"), workshop)
     other = build_drafter(parse_expression("early-exit:skip=6+13+20"), workshop)
     itself = build_drafter(parse_expression(f"model:{starter_path}"), workshop)
     drafters: dict[str, Drafter] = {
