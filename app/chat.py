@@ -189,7 +189,7 @@ class Chat:
         reply = LiveReply(message, conversation, self._store, loaded.target.id if loaded else "")
         active = ActiveRun(reply, session)
         self._active[conversation] = active
-        self._publish(conversation, {"k": "start", "m": message, "details": reply.details})
+        self._publish(conversation, {"k": "start", "m": message, "details": dict(reply.details)})
         active.thread = threading.Thread(
             target=self._write, args=(active, request), name=f"reply-{message}", daemon=True
         )

@@ -7,6 +7,7 @@ attached tells whether a stream brings the page its events; if not, the page ope
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -103,8 +104,12 @@ class Handlers:
             return {"result": result, "attached": session.attached}
         except EngineError as error:
             return {"error": {"kind": type(error).__name__, "message": str(error)}}
+        except sqlite3.Error as error:
+            log.exception("the conversation file failed")
+            message = f"Conversations cannot be read or written: {error}."
+            return {"error": {"kind": "StorageError", "message": message}}
         except (KeyError, TypeError, ValueError) as error:
-            log.warning("malformed request from the page: %r", error)
+            log.warning("malformed request from the page", exc_info=True)
             return {"error": {"kind": "BadRequest", "message": f"malformed request: {error!r}"}}
 
     def _session(self, payload: Any) -> Session | None:

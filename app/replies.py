@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sqlite3
 import time
 from typing import Any, assert_never
 
@@ -12,6 +14,7 @@ from engine.errors import EngineError
 from engine.events import Finished, Notice, PromptProgress, Queued, RoundTrace, RunEvent
 from engine.stats import StatsCounter
 
+log = logging.getLogger(__name__)
 SAVE_INTERVAL = 1.0
 FIGURES_INTERVAL = 0.1
 
@@ -75,11 +78,16 @@ class LiveReply:
             self.save()
 
     def save(self) -> None:
+        """A full disk must not end the reply: it is told with it."""
         self._saved_at = time.monotonic()
         details = {"stats": self._figures(), **self.details}
-        self._store.save_reply(
-            self.message, text_of(self.tokens), self.tokens, details, streaming=not self.finished
-        )
+        text, streaming = text_of(self.tokens), not self.finished
+        try:
+            self._store.save_reply(self.message, text, self.tokens, details, streaming)
+        except sqlite3.Error as error:
+            log.error("reply %d could not be saved: %s", self.message, error)
+            message = f"This reply could not be saved: {error}."
+            self.details.setdefault("error", {"kind": "StorageError", "message": message})
 
     def _round(self, trace: RoundTrace) -> Event:
         now = time.monotonic()

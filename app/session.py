@@ -6,6 +6,7 @@ import asyncio
 import json
 import secrets
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -15,6 +16,8 @@ Event = dict[str, Any]
 LOG_LENGTH = 5_000
 PUSH_INTERVAL = 1 / 30
 IDLE_SECONDS = 15.0
+FORGET_SECONDS = 600.0
+"""Pages ask every few seconds; browsers slow a hidden page's clock down to once a minute."""
 
 
 class Session:
@@ -24,6 +27,7 @@ class Session:
         self.id = secrets.token_urlsafe(18)
         self.conversation: int | None = None
         self.attached = False
+        self.seen = time.monotonic()
         self._events: deque[Event] = deque()
         self._first = 0
         self._lock = threading.Lock()
@@ -47,6 +51,7 @@ class Session:
     def since(self, number: int) -> dict[str, Any]:
         """Events from `number` on. `lost` tells that older ones are gone: reload the state."""
         with self._lock:
+            self.seen = time.monotonic()
             start = max(0, number - self._first)
             return {
                 "seq": self._first + start,
@@ -108,9 +113,13 @@ class Sessions:
         self._lock = threading.Lock()
 
     def create(self) -> Session:
+        """A new one; those of pages that went away without a word are forgotten."""
         session = Session()
         with self._lock:
             self._sessions[session.id] = session
+            for other in list(self._sessions.values()):
+                if not other.attached and session.seen - other.seen > FORGET_SECONDS:
+                    del self._sessions[other.id]
         return session
 
     def get(self, session_id: str) -> Session | None:

@@ -90,8 +90,9 @@ class Page {
     });
     box.addEventListener("input", () => fitHeight(box));
     this.$("#stop").addEventListener("click", () => this.stop());
-    this.root.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && !this.surroundings.closeDrawers() && this.writing) this.stop();
+    document.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || this.$("dialog[open]")) return;
+      if (!this.surroundings.closeDrawers() && this.writing) this.stop();
     });
     this.$("#new-chat").addEventListener("click", () => this.open(null));
     this.$("#open-settings").addEventListener("click", () => this.openSettings());
@@ -357,10 +358,10 @@ class Page {
       );
     } else if (progress) parts.push(h("p", {}, "The model is being loaded."));
     else {
-      const open = () => this.openModels();
+      const open = () => this.openModels("starter");
       parts.push(
         h("p", {}, "Choose a target above and press Load, or download a model first."),
-        h("button", { type: "button", class: "button primary", onclick: open }, "Models"),
+        h("button", { type: "button", class: "button primary", onclick: open }, "Choose a model"),
       );
     }
     welcome.replaceChildren(...parts);

@@ -216,7 +216,10 @@ export class Transcript {
     const form = h("form", { class: "edit-form" }, box, hint, h("div", {}, cancel, submit));
     form.addEventListener("submit", (event) => (event.preventDefault(), send()));
     box.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") close();
+      if (event.key === "Escape") {
+        event.stopPropagation();
+        close();
+      }
       if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
         event.preventDefault();
         send();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -268,4 +269,25 @@ def test_a_failing_run_keeps_tokens_and_frees_the_conversation(tmp_path: Path) -
     reply = page.ask("open", conversation=conversation)["result"]["messages"][1]
     assert reply["details"]["error"]["message"] == "llama_decode returned -3"
     assert reply["content"] == "some words that come before the end"
+    application.close()
+
+
+def test_a_full_disk_is_told_and_blocks_nothing(tmp_path: Path) -> None:
+    application = Application(FakeEngine(), FakeShelf(), DataFolder(tmp_path))
+    application.load_last()
+    application.services.loading.wait(WAIT)
+    page = Page(application)
+    conversation = page.send("hello")
+    page.wait_for("end")
+    with sqlite3.connect(tmp_path / "conversations.sqlite3") as other:
+        other.execute(
+            "create trigger full before update on messages"
+            " begin select raise(abort, 'database or disk is full'); end"
+        )
+    other.close()
+    page.ask("send", conversation=conversation, text="again")
+    end = page.wait_for("end", 2)[-1]
+    assert end["details"]["error"]["message"].endswith("database or disk is full.")
+    assert "error" not in page.ask("send", conversation=conversation, text="and again")
+    page.wait_for("end", 3)
     application.close()

@@ -81,3 +81,13 @@ def test_conversation_events_go_to_the_pages_that_show_it() -> None:
     assert [event["k"] for event in two.since(0)["events"]] == ["all"]
     assert sessions.get(one.id) is one
     assert sessions.close(one.id) is one and sessions.get(one.id) is None
+
+
+def test_pages_that_went_away_without_a_word_are_forgotten() -> None:
+    sessions = Sessions()
+    gone, alive = sessions.create(), sessions.create()
+    gone.seen -= session_module.FORGET_SECONDS + 1
+    alive.seen -= session_module.FORGET_SECONDS - 60
+    sessions.create()
+    assert sessions.get(gone.id) is None
+    assert sessions.get(alive.id) is alive
