@@ -86,6 +86,8 @@ class Context:
         params.n_ctx = options.context_length
         params.n_batch = max(PREFILL_CHUNK, options.max_rows)
         params.n_ubatch = PREFILL_CHUNK
+        if 1 < options.max_leaves >= options.max_rows:  # llama.cpp would end the process
+            raise ValueError(f"{options.max_leaves} leaves in passes of {options.max_rows} rows")
         params.n_seq_max = options.max_leaves + 1 if options.max_leaves > 1 else 1
         params.n_outputs_max = options.max_rows
         params.n_outputs_max_per_seq = options.max_rows
@@ -132,8 +134,6 @@ class Context:
             common = min(common, self.listener.cut(common))
         if common < len(self.tokens) and not self._may_cut_to(common):
             common = 0
-            if self.listener is not None:
-                self.listener.cut(0)
         if common == 0:
             self.clear()
         else:
@@ -159,6 +159,8 @@ class Context:
         del self.tokens[length:]
 
     def clear(self) -> None:
+        if self.listener is not None:
+            self.listener.cut(0)
         native.llama_memory_clear(self._memory, True)
         self.tokens.clear()
 

@@ -1,0 +1,42 @@
+"""Replies of tiny targets with drafters that are heads of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.controller import AlwaysDraft, NeverDraft
+from engine.drafters.base import Drafter
+from engine.events import Notice, RoundTrace
+from engine.llama.context import Context
+from engine.reply import Reply, ReplySetup
+from engine.request import DraftParams, GenerateRequest, SamplingParams
+
+GREEDY = SamplingParams(temperature=0.0)
+
+
+class TinyReply:
+    """One greedy (or seeded) reply. tokens: emitted. accepted: drafted and kept."""
+
+    def __init__(
+        self,
+        context: Context,
+        drafter: Drafter | None,
+        prompt: Sequence[int],
+        count: int = 40,
+        sampling: SamplingParams = GREEDY,
+        depth: int = 4,
+    ) -> None:
+        drafting = DraftParams("always" if drafter else "off", depth, coupling="seed")
+        controller = AlwaysDraft(depth) if drafter else NeverDraft()
+        request = GenerateRequest(
+            raw_prompt="x", max_tokens=count, sampling=sampling, drafting=drafting
+        )
+        setup = ReplySetup(context, drafter, controller, 17)
+        reply = Reply(setup, request, prompt, sampling.seed or 0)
+        self.events = [*reply.prefill(lambda: False), *reply.rounds(lambda: False)]
+        self.rounds = [event for event in self.events if isinstance(event, RoundTrace)]
+        self.notices = [event.message for event in self.events if isinstance(event, Notice)]
+        self.tokens = list(reply.finished().tokens)
+        self.reused = reply.finished().reused_prompt_tokens
+        self.accepted = sum(node.accepted for trace in self.rounds for node in trace.proposed)
+        assert context.tokens == reply.context_tokens[:-1]
