@@ -72,7 +72,10 @@ class Page {
       open: (id) => this.open(id),
       current: () => this.conversation,
     });
-    this.settings = new SettingsForm(this.$("#settings-form"), { call });
+    this.settings = new SettingsForm(this.$("#settings-form"), {
+      call,
+      changed: (values) => this.modelBar.settingsChanged(values),
+    });
     this.models = new Models(this.$("#models-body"), { call, toast, use: (id) => this.use(id) });
   }
 

@@ -4,8 +4,10 @@ import { Combobox } from "./combobox.js";
 import { h } from "./dom.js";
 import { bytes, count } from "./format.js";
 
+const LOAD_SETTINGS = ["context_length", "threads", "gpu_layers", "numerics"];
+
 export class ModelBar {
-  /** page: { call, ask, toast, openModels, settings } */
+  /** page: { call, ask, toast, openModels } */
   constructor(root, page) {
     this.page = page;
     this.status = root.querySelector("#engine-status");
@@ -27,10 +29,12 @@ export class ModelBar {
       onAction,
     });
     this.engine = { loaded: null, progress: null, error: null };
+    this.settings = {};
   }
 
   /** The first choice shown: what is loaded, else what was loaded last. */
   async start(engine, preferences) {
+    this.settings = preferences.settings;
     const fresh = { target: preferences.target, drafters: preferences.drafters };
     if (!preferences.target) fresh.drafters = ["ngram"];
     const pair = engine.pair ?? fresh;
@@ -48,6 +52,17 @@ export class ModelBar {
   isLoaded() {
     const { loaded, loaded_pair: pair } = this.engine;
     return Boolean(loaded) && JSON.stringify(this.pair()) === JSON.stringify(pair);
+  }
+
+  /** Whether it was loaded with the settings as they are now. */
+  isCurrent() {
+    const request = this.engine.loaded?.request;
+    return this.isLoaded() && LOAD_SETTINGS.every((name) => request[name] === this.settings[name]);
+  }
+
+  settingsChanged(settings) {
+    this.settings = settings;
+    this.drawButton();
   }
 
   /** Ask again which models there are and what can draft for the chosen target. */
@@ -105,8 +120,10 @@ export class ModelBar {
   drawButton() {
     const { progress } = this.engine;
     const same = this.isLoaded();
+    const current = this.isCurrent();
+    this.loadButton.title = same && !current ? "Load again with the changed settings" : "";
     this.loadButton.disabled = Boolean(progress);
-    this.loadButton.classList.toggle("primary", !same);
+    this.loadButton.classList.toggle("primary", !current);
     this.loadButton.textContent = progress ? "Loading" : same ? "Reload" : "Load";
   }
 

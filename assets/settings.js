@@ -9,7 +9,7 @@ const GROUP_NOTES = {
 };
 
 export class SettingsForm {
-  /** page: { call } */
+  /** page: { call, changed } */
   constructor(root, page) {
     this.root = root;
     this.page = page;
@@ -84,6 +84,7 @@ export class SettingsForm {
     try {
       const value = read(field, input);
       const values = await this.page.call("settings", { changes: { [field.name]: value } });
+      this.page.changed(values);
       setText(problem, "");
       input.removeAttribute("aria-invalid");
       input.value = values[field.name] ?? "";

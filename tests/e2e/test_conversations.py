@@ -189,6 +189,7 @@ def test_settings_are_checked_kept_and_used(browser: Browser, slow_site: Site) -
     expect(page.locator("#setting-top_p")).to_have_value("0.95")
     page.keyboard.press("Escape")
     setting(page, "context_length", "200000")
+    expect(page.locator("#load")).to_have_attribute("title", "Load again with the changed settings")
     page.click("#load")
     expect(page.locator("#engine-status")).to_contain_text("a context of 16,384 would fit")
     expect(page.locator("#engine-status")).to_contain_text("starter is still loaded")
