@@ -13,6 +13,7 @@ class ModelChoice:
     """A known model. bytes: size on disk or of the download, 0 if not known.
 
     drafters: suggested ids. problem: why it cannot be used although it is here, else "".
+    heads: kind of drafter it is for another model, "" for a model of its own.
     """
 
     id: str
@@ -23,6 +24,7 @@ class ModelChoice:
     downloadable: bool = True
     drafters: tuple[str, ...] = ()
     problem: str = ""
+    heads: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ def drafter_options(
         group = "Models that can draft" if reason is None else "Not for this target"
         if reason and not model.downloaded and model.id in suggested:
             group = "Suggested, not downloaded"
-        option = _model_option(model, f"model:{model.id}", group, reason, model.id in suggested)
+        value = f"{model.heads or 'model'}:{model.id}"
+        option = _model_option(model, value, group, reason, model.id in suggested)
         options.append(option)
     order = [
         "Without a second model",
@@ -85,7 +88,8 @@ def _drafter_reason(model: ModelChoice, target: str | None, obstacle: Obstacle) 
         return "choose a target first"
     if model.id == target:
         return "this is the target"
-    return model.problem or obstacle(target, model.id) or _not_here(model)
+    problem = "" if model.heads else model.problem
+    return problem or obstacle(target, model.id) or (None if model.downloaded else "not downloaded")
 
 
 def _not_here(model: ModelChoice) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from app.choices import ModelChoice
+from engine.drafters.heads_argument import parse_heads
 from engine.errors import UnknownModelError
 from engine.folders import DataFolder
 from engine.models.catalogue import Catalogue
@@ -13,6 +14,7 @@ from engine.models.download_job import DownloadSnapshot
 from engine.models.downloads import Downloads
 from engine.models.entry import HUB_PREFIX, parse_hub_reference
 from engine.models.gguf import inspect
+from engine.models.heads import HEAD_KINDS, heads_obstacle
 from engine.models.hub_fetch import list_hub_files
 from engine.models.library import KnownModel, known_models
 from engine.models.locate import locate
@@ -78,6 +80,8 @@ class LibraryShelf:
         if ours.path is not None and theirs.path is not None:
             if ours.problem or theirs.problem:
                 return theirs.problem or ours.problem
+            if theirs.info is not None and theirs.info.needs in HEAD_KINDS:
+                return heads_obstacle(ours.path, theirs.path) or None
             return check_files(ours.path, theirs.path).reason or None
         return _catalogue_obstacle(ours, theirs)
 
@@ -145,6 +149,7 @@ def _choice(model: KnownModel) -> ModelChoice:
         downloadable=model.path is None and entry is not None and bool(entry.sources),
         drafters=entry.drafters if entry else (),
         problem=model.problem or (f"needs {needs}" if needs else ""),
+        heads=HEAD_KINDS.get(needs or "", ""),
     )
 
 
@@ -164,4 +169,7 @@ def _catalogue_obstacle(target: KnownModel, drafter: KnownModel) -> str | None:
 
 def _model_of(drafter: str) -> str | None:
     kind, _, argument = drafter.partition(":")
+    if kind in HEAD_KINDS.values():
+        argument = parse_heads(kind, argument).file
+        return argument if argument.endswith(".gguf") else None
     return argument if kind == "model" else None

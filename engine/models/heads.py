@@ -3,12 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from engine.errors import IncompatiblePairError, ModelFileError
-from engine.models.gguf import GgufInfo, inspect
+from engine.models.gguf import GgufInfo, file_key, inspect
 from engine.models.gguf_header import Header, read_header
 from engine.models.medusa_file import MedusaHeads, read_medusa, target_hash
+
+HEAD_KINDS = {"EAGLE-3": "eagle3", "Medusa": "medusa"}
+"""What a file needs (GgufInfo.needs) to the kind of drafter expression that runs it."""
+
+
+def heads_obstacle(target: Path, heads: Path) -> str:
+    """Why the heads in a GGUF file cannot draft for a target, "" if they can.
+
+    Remembered until either file changes. ModelFileError when one of them cannot be read.
+    """
+    return _heads_obstacle(file_key(target), file_key(heads))
+
+
+@lru_cache(maxsize=256)
+def _heads_obstacle(target_key: tuple[Path, int, int], heads_key: tuple[Path, int, int]) -> str:
+    heads = heads_key[0]
+    ours, theirs = inspect(target_key[0]), inspect(heads)
+    if ours.needs is not None:
+        return f"the target needs {ours.needs}"
+    if theirs.needs == "EAGLE-3":
+        return eagle3_obstacle(ours, read_eagle3(heads))
+    if theirs.needs == "Medusa":
+        return medusa_obstacle(ours, read_medusa(heads))
+    return "not heads of another model"
 
 
 def medusa_obstacle(target: GgufInfo, heads: MedusaHeads) -> str:

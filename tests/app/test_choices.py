@@ -51,6 +51,15 @@ def test_without_a_target_models_wait() -> None:
     assert options["model:coder"].reason == "choose a target first"
 
 
+def test_heads_are_drafters_of_their_kind_and_no_targets() -> None:
+    heads = ModelChoice("/h.gguf", "Heads", 1, True, problem="needs EAGLE-3", heads="eagle3")
+    assert target_options([heads])[0].reason == "needs EAGLE-3"
+    options = by_value(drafter_options([*MODELS, heads], "starter", lambda target, drafter: None))
+    assert options["eagle3:/h.gguf"].reason is None
+    refused = drafter_options([heads], "starter", lambda target, drafter: "made for another")
+    assert by_value(refused)["eagle3:/h.gguf"].reason == "made for another"
+
+
 def test_a_damaged_file_is_greyed() -> None:
     damaged = ModelChoice("bad", "Bad", 0, True, problem="the file ends early")
     assert target_options([damaged])[0].reason == "the file ends early"

@@ -36,7 +36,7 @@ from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
 from engine.models.gguf import inspect
 from engine.models.gguf_data import read_tensors
-from engine.models.heads import read_eagle3
+from engine.models.heads import heads_obstacle, read_eagle3
 from engine.proposal import Proposal
 from engine.randomness import IndependentStream
 from engine.request import SamplingParams
@@ -373,7 +373,13 @@ def test_which_targets_a_drafter_fits(llama: Bench, tmp_path: Path) -> None:
             build_drafter(parse_expression(f"eagle3:{path}"), llama.workshop(TargetTap()))
     with pytest.raises(ModelFileError, match="not an EAGLE-3 drafter"):
         read_eagle3(llama.path)
-    assert inspect(llama.heads()[0]).needs == "EAGLE-3"
+    fitting = llama.heads()[0]
+    assert inspect(fitting).needs == "EAGLE-3"
+    assert heads_obstacle(llama.path, fitting) == ""
+    write_eagle3(path, Eagle3Shape(32, size, LAYERS))
+    assert "hidden size" in heads_obstacle(llama.path, path)
+    assert heads_obstacle(llama.path, llama.path) == "not heads of another model"
+    assert heads_obstacle(fitting, fitting) == "the target needs EAGLE-3"
 
 
 @pytest.mark.parametrize(
