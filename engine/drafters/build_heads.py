@@ -13,7 +13,7 @@ from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.medusa_graph import MedusaGraph
 from engine.drafters.static_tree import static_choices
 from engine.drafters.workshop import Workshop
-from engine.errors import BadOptionError, UnknownModelError
+from engine.errors import UnknownModelError
 from engine.llama.context import Context
 from engine.llama.eagle3 import Eagle3Context
 from engine.llama.model import Model, ModelOptions
@@ -35,10 +35,8 @@ def build_medusa(expression: DrafterExpression, workshop: Workshop) -> Drafter:
 
 
 def build_eagle3(expression: DrafterExpression, workshop: Workshop) -> Drafter:
-    argument = parse_heads("eagle3", expression.argument)
-    if argument.nodes:
-        raise BadOptionError("eagle3 drafts chains only; leave out tree=")
-    path = heads_path("eagle3", argument.file, workshop.find_model)
+    file = parse_heads("eagle3", expression.argument).file
+    path = heads_path("eagle3", file, workshop.find_model)
     heads = require_eagle3(workshop.target.path, path)
     model = Model(
         path,

@@ -1,0 +1,99 @@
+"""Loads with heads, as the engine process makes them: load, reply, switch, refuse, unload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.errors import BadOptionError, EngineError, IncompatiblePairError
+from engine.events import Finished, Notice
+from engine.folders import DataFolder
+from engine.llama.abort import AbortFlag
+from engine.llama.library import Library
+from engine.models.gguf import inspect
+from engine.models.medusa_file import trimmed, write_medusa
+from engine.request import DraftParams, GenerateRequest, LoadRequest, SamplingParams
+from engine.session import Session
+from tests.eagle3_gguf import Eagle3Shape, write_eagle3
+from tests.engine.conftest import THREADS
+from tests.engine.head_files import medusa_arrays, medusa_heads
+from tests.tiny_gguf import write_tiny_gguf
+
+
+@pytest.fixture
+def session(library: Library, tmp_path: Path) -> Iterator[Session]:
+    session = Session(library, DataFolder(tmp_path / "data"), AbortFlag())
+    yield session
+    session.unload()
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return write_tiny_gguf(tmp_path / "target.gguf", layers=5)
+
+
+def load(session: Session, target: Path, drafter: str | None) -> None:
+    request = LoadRequest(str(target), drafter, context_length=256, threads=THREADS)
+    session.load(request, lambda _label, _fraction: None)
+
+
+def reply(session: Session, speculate: bool = True) -> Finished:
+    drafting = DraftParams("always" if speculate else "off", 4)
+    request = GenerateRequest(
+        raw_prompt="The old lighthouse keeper",
+        max_tokens=30,
+        sampling=SamplingParams(temperature=0.0),
+        drafting=drafting,
+    )
+    events = list(session.generate(request, lambda: False))
+    assert not [event for event in events if isinstance(event, Notice)]
+    assert isinstance(events[-1], Finished)
+    return events[-1]
+
+
+def heads_for(target: Path, kind: str, tokens: tuple[int, ...]) -> Path:
+    info = inspect(target)
+    hidden, size = info.embedding_length, info.vocabulary_size
+    ids = sorted(set(tokens))
+    path = target.with_name(f"{kind}.gguf")
+    if kind == "eagle3":
+        return write_eagle3(path, Eagle3Shape(hidden, size, (1, 2, 4), ids))
+    write_medusa(path, trimmed(medusa_heads(medusa_arrays(hidden, size)), np.array(ids)))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["eagle3", "medusa"])
+def test_loads_with_heads(session: Session, target: Path, kind: str) -> None:
+    load(session, target, None)
+    plain = reply(session)
+    heads = heads_for(target, kind, plain.tokens)
+    prefix = "tree=12:" if kind == "medusa" else ""
+    for drafter in (f"{kind}:{heads}", f"first(ngram,{kind}:{heads})", f"{kind}:{prefix}{heads}"):
+        load(session, target, drafter)
+        summary = session.summary
+        assert summary is not None and summary.drafters[0].memory_bytes > 0
+        drafted = [reply(session, speculate) for speculate in (True, False, True)]
+        assert [one.tokens for one in drafted] == [plain.tokens] * 3
+        assert drafted[0].stats.proposed > 0 and drafted[1].stats.proposed == 0
+        assert drafted[2].reused_prompt_tokens == drafted[0].prompt_tokens - 1
+    load(session, target, None)
+    assert reply(session).tokens == plain.tokens
+
+
+def test_an_impossible_load_leaves_the_present_one(session: Session, target: Path) -> None:
+    load(session, target, None)
+    plain = reply(session)
+    small = write_tiny_gguf(target.with_name("small.gguf"), layers=3)
+    heads = heads_for(target, "eagle3", plain.tokens)
+    refused: list[tuple[str, type[EngineError]]] = [
+        (f"eagle3:{heads}", IncompatiblePairError),
+        (f"medusa:{heads}", EngineError),
+        (f"eagle3:tree=4:{heads}", BadOptionError),
+    ]
+    for drafter, error in refused:
+        with pytest.raises(error):
+            load(session, small, drafter)
+        assert reply(session).tokens == plain.tokens
