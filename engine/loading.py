@@ -26,6 +26,7 @@ from engine.models.locate import LocatedModel, locate
 from engine.models.medusa_file import MedusaHeads
 from engine.models.memory import ModelPlan, check_fit, free_ram
 from engine.models.pair import require_pair
+from engine.models.token_map import require_shared
 from engine.request import LoadRequest
 from engine.strict import StrictSetup, find_strict_setup
 
@@ -91,9 +92,10 @@ class Loader:
     ) -> list[ModelPlan]:
         plans = []
         for leaf in expression.leaves():
-            if leaf.kind == "model":
+            if leaf.kind in ("model", "tli"):
                 path = self.find_model(leaf.argument)
-                require_pair(target, path)
+                require = require_pair if leaf.kind == "model" else require_shared
+                require(target, path)
                 plans.append(ModelPlan(inspect(path), output_rows=1, swa_full=False))
             elif leaf.kind == "early-exit":
                 plans.append(ModelPlan(_skipped_info(leaf, target_info), output_rows=1))

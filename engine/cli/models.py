@@ -21,6 +21,7 @@ from engine.models.hub_list import list_files
 from engine.models.library import KnownModel, known_models, remove
 from engine.models.locate import locate
 from engine.models.pair import check_files
+from engine.models.token_map import SharedTokens, shared_tokens
 
 _MODEL_HELP = "catalogue id, GGUF path or hub:owner/repo/file.gguf"
 
@@ -141,16 +142,28 @@ def _check(arguments: argparse.Namespace) -> int:
     target = locate(arguments.target, catalogue, folder)
     drafter = locate(arguments.drafter, catalogue, folder)
     report = check_files(target.path, drafter.path)
+    across = None if report.ok else shared_tokens(target.path, drafter.path)
     if arguments.json:
-        print(json.dumps(report.to_json(), indent=2))
+        shown = {"across_tokenizers": across.to_json()} if across is not None else {}
+        print(json.dumps({**report.to_json(), **shown}, indent=2))
         return 0 if report.ok else IncompatiblePairError.exit_code
-    if not report.ok:
+    if across is not None:
         raise IncompatiblePairError(
-            f"{drafter.name} cannot draft for {target.name}: {report.reason}"
+            f"{drafter.name} cannot draft for {target.name}: {report.reason}{_way_across(across)}"
         )
     print(f"{drafter.name} can draft for {target.name}: {report.shared:,} tokens in common")
     print("".join(f"  note: {note}\n" for note in report.notes), end="")
     return 0
+
+
+def _way_across(across: SharedTokens) -> str:
+    """What the drafter could do through the tokens that both vocabularies have."""
+    if not across.ok:
+        return ""
+    return (
+        f"; as tli:M it can draft the {across.shared:,} tokens that both have, "
+        f"{across.share_of_target:.0%} of the target's"
+    )
 
 
 def _files(arguments: argparse.Namespace) -> int:

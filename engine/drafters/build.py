@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine.derived import default_skip, skipped_copy
@@ -12,18 +12,21 @@ from engine.drafters.build_heads import build_eagle3, build_medusa
 from engine.drafters.expression import GROUP_KINDS, DrafterExpression, parse_skip
 from engine.drafters.first import FirstDrafter
 from engine.drafters.mixture import MixtureDrafter
-from engine.drafters.model import ModelDrafter, SameTokens
+from engine.drafters.model import ModelDrafter, SameTokens, Translation
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.siblings import TreeDrafter
+from engine.drafters.translation import TranslatedTokens
 from engine.drafters.union import UnionDrafter
 from engine.drafters.vote import VoteDrafter
 from engine.drafters.workshop import Workshop
 from engine.errors import BadOptionError
 from engine.llama.context import Context, ContextOptions
 from engine.llama.model import Model, ModelOptions
+from engine.llama.vocab import Vocab
 from engine.models.gguf import inspect
 from engine.models.memory import ModelPlan, estimate
 from engine.models.pair import require_pair
+from engine.models.token_map import require_shared
 
 
 def build_drafter(expression: DrafterExpression, workshop: Workshop) -> Drafter:
@@ -38,7 +41,10 @@ def build_drafter(expression: DrafterExpression, workshop: Workshop) -> Drafter:
         return build_medusa(expression, workshop)
     if expression.kind == "eagle3":
         return build_eagle3(expression, workshop)
-    return _build_model(str(expression), workshop.find_model(expression.argument), workshop)
+    path = workshop.find_model(expression.argument)
+    if expression.kind == "tli":
+        return _build_translated(str(expression), path, workshop)
+    return _build_same_tokens(str(expression), path, workshop)
 
 
 def _build_group(expression: DrafterExpression, workshop: Workshop) -> Drafter:
@@ -89,11 +95,27 @@ def _build_early_exit(expression: DrafterExpression, workshop: Workshop) -> Draf
         workshop.log,
         lambda fraction: workshop.report(label, fraction),
     )
-    return _build_model(str(expression), path, workshop)
+    return _build_same_tokens(str(expression), path, workshop)
 
 
-def _build_model(name: str, path: Path, workshop: Workshop) -> Drafter:
+def _build_same_tokens(name: str, path: Path, workshop: Workshop) -> Drafter:
+    """A drafter with the target's tokenizer."""
     pair = require_pair(workshop.target.path, path)
+    return _build_model(
+        name, path, workshop, lambda vocab: SameTokens(pair.draft_limit, vocab.size)
+    )
+
+
+def _build_translated(name: str, path: Path, workshop: Workshop) -> Drafter:
+    """A drafter with another tokenizer."""
+    tokens = require_shared(workshop.target.path, path)
+    target = workshop.target.vocab
+    return _build_model(name, path, workshop, lambda vocab: TranslatedTokens(tokens, target, vocab))
+
+
+def _build_model(
+    name: str, path: Path, workshop: Workshop, translation: Callable[[Vocab], Translation]
+) -> Drafter:
     plan = ModelPlan(inspect(path), workshop.gpu_layers, output_rows=1, swa_full=False)
     model = Model(
         path,
@@ -111,5 +133,6 @@ def _build_model(name: str, path: Path, workshop: Workshop) -> Drafter:
         model.close()
         raise
     memory = estimate(plan, workshop.context_length)
-    translation = SameTokens(pair.draft_limit, model.vocab.size)
-    return ModelDrafter(name, context, translation, memory.weights + memory.kv, model.close)
+    return ModelDrafter(
+        name, context, translation(model.vocab), memory.weights + memory.kv, model.close
+    )

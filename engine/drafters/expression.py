@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from engine.drafters.heads_argument import parse_heads
 from engine.errors import BadOptionError
 
-LEAF_KINDS = ("model", "ngram", "early-exit", "medusa", "eagle3")
+LEAF_KINDS = ("model", "tli", "ngram", "early-exit", "medusa", "eagle3")
 HEAD_KINDS = ("medusa", "eagle3")
 GROUP_KINDS = ("first", "vote", "mixture", "union", "best", "tree")
 
@@ -40,11 +40,11 @@ def parse_expression(text: str) -> DrafterExpression:
     kind, _, argument = text.partition(":")
     if kind not in LEAF_KINDS:
         raise BadOptionError(
-            f"unknown drafter {text!r}; use model:M, ngram, early-exit[:skip=1+2], medusa:F, "
-            f"eagle3:F or a group such as first(D,D)"
+            f"unknown drafter {text!r}; use model:M, tli:M, ngram, early-exit[:skip=1+2], "
+            f"medusa:F, eagle3:F or a group such as first(D,D)"
         )
-    if kind == "model" and not argument:
-        raise BadOptionError("model: needs a model, for example model:qwen-coder-0.5b")
+    if kind in ("model", "tli") and not argument:
+        raise BadOptionError(f"{kind}: needs a model, for example {kind}:qwen-coder-0.5b")
     if kind == "ngram" and argument:
         raise BadOptionError("ngram takes no argument")
     if kind == "early-exit" and argument:

@@ -29,12 +29,15 @@ from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model
+from engine.models.gguf_types import TOKEN_NORMAL
+from engine.models.vocabulary import read_vocabulary
 from engine.reply import Reply, ReplySetup
 from engine.request import DraftParams, GenerateRequest, SamplingParams
 from engine.strict import exact_width
 from tests.engine import scripted
 from tests.engine.conftest import THREADS
 from tests.engine.scripted import ScriptedDrafter
+from tests.tiny_gguf import write_tiny_gguf
 
 pytestmark = pytest.mark.model
 
@@ -103,6 +106,18 @@ class Replies:
         return ScriptedDrafter(scripts[name])
 
 
+def some_words(path: Path) -> list[str]:
+    """Every fifth word of a vocabulary, backwards, and all single characters."""
+    known = read_vocabulary(path)
+    words = [
+        text.decode()
+        for text, kind in zip(known.tokens, known.types, strict=True)
+        if kind == TOKEN_NORMAL
+    ]
+    single = [word for word in words if len(word) == 1]
+    return [*single, *[word for word in reversed(words[::5]) if len(word) > 1]]
+
+
 def combined(early: Drafter, other: Drafter) -> dict[str, Drafter]:
     """Ensembles of the same few members: each of them is at the end of a text when it is asked."""
     assert isinstance(early, StepDrafter) and isinstance(other, StepDrafter)
@@ -136,18 +151,26 @@ def replies(
     )
     early = build_drafter(parse_expression("early-exit:skip=12+16"), workshop)
     other = build_drafter(parse_expression("early-exit:skip=6+13+20"), workshop)
+    across = build_drafter(parse_expression(f"tli:{starter_path}"), workshop)
+    tiny_path = tmp_path_factory.mktemp("tiny") / "tiny.gguf"
+    write_tiny_gguf(tiny_path, tokens=some_words(starter_path))
+    tiny = build_drafter(parse_expression(f"tli:{tiny_path}"), workshop)
     itself = build_drafter(parse_expression(f"model:{starter_path}"), workshop)
     drafters: dict[str, Drafter] = {
         "ngram": NgramDrafter(),
         "early-exit": early,
         "itself": itself,
         "first": FirstDrafter([NgramDrafter(), early]),
+        "across itself": across,
+        "across tiny": tiny,
         **combined(early, other),
     }
     with Context(starter, options, AbortFlag()) as context:
         yield Replies(starter, context, width, drafters)
     itself.close()
     other.close()
+    across.close()
+    tiny.close()
     early.close()
 
 
@@ -197,6 +220,20 @@ def test_ensembles_write_the_plain_text(replies: Replies, name: str) -> None:
         finished, _ = replies.run(text, sampling, replies.drafters[name])
         assert finished.tokens == replies.plain(text, sampling).tokens
         assert 0 < finished.stats.accepted < finished.stats.proposed
+
+
+@pytest.mark.parametrize("name", ["across itself", "across tiny"])
+def test_another_tokenizer_writes_the_plain_text(replies: Replies, name: str) -> None:
+    """The starter as if its tokenizer were another one, and one of few words."""
+    for text, sampling in (
+        (STORY, SamplingParams()),
+        (LIST, SamplingParams(temperature=0.9, top_k=40, top_p=0.95, seed=1)),
+    ):
+        finished, _ = replies.run(text, sampling, replies.drafters[name])
+        assert finished.tokens == replies.plain(text, sampling).tokens
+        assert finished.stats.proposed > 0
+        if name == "across itself":
+            assert finished.stats.acceptance_rate == 1.0
 
 
 def test_a_seed_gives_the_same_text_with_penalties(replies: Replies) -> None:
