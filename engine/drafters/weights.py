@@ -14,7 +14,7 @@ from engine.distribution import Distribution
 from engine.drafters.base import Observation
 from engine.proposal import ROOT, Ballot
 
-_RATE = 0.5
+_RATE = 0.2
 _MEMORY = 0.99
 
 
