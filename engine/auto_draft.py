@@ -66,6 +66,7 @@ class AutoDraft:
 
     def start_round(self) -> int:
         self._held_back = False
+        self._drafting = ""
         return self._draft_max
 
     def may_start(self, drafter: str) -> bool:
@@ -82,7 +83,9 @@ class AutoDraft:
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
         chance = self._account(drafter).chance.estimate(confidence) * self._chance_so_far
         added = self._cost.pass_seconds(depth + 1) - self._cost.pass_seconds(depth)
-        if chance * self._seconds_per_token <= added:
+        # The step behind the first token is paid by the time its confidence is known.
+        step = self._cost.draft_seconds(drafter) if depth > 1 else 0.0
+        if chance * self._seconds_per_token <= added + step:
             self._held_back = depth == 1
             return False
         self._confidences.append(confidence)
@@ -100,6 +103,8 @@ class AutoDraft:
         self._held_back = False
         depths = [node.depth for node in trace.proposed]
         if not trace.proposed:
+            if self._drafting:  # asked in vain, which costs what it took to ask
+                self._account(self._drafting).settle(saved=-trace.seconds.draft)
             self._cost.learn_pass(1, trace.seconds.target)
             self._track_rate(trace)
             return

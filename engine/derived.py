@@ -16,9 +16,13 @@ Progress = Callable[[float], None]
 
 
 def default_skip(layers: int) -> tuple[int, ...]:
-    """About one layer in seven, spread over the middle: the first and last layers matter most."""
-    count = max(1, round(layers / 7))
-    first, last = 0.3 * layers, 0.85 * layers
+    """About one layer in fifteen, a little before and after the middle.
+
+    More looks tempting but single layers can be vital: on the starter, leaving out 12 and 16 keeps
+    78 % of the target's choices, leaving out 11, 15, 19 and 23 only 8 %.
+    """
+    count = max(1, round(layers / 15))
+    first, last = 0.33 * layers, 0.62 * layers
     step = (last - first) / count
     return tuple(sorted({int(first + (index + 0.5) * step) for index in range(count)}))
 

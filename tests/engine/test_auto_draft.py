@@ -34,11 +34,6 @@ SLOW_DRAFTER = Machine(lambda n: PLAIN * (1 + 0.02 * (n - 1)), 1.2 * PLAIN, 0.8,
 UNSURE = Machine(lambda n: PLAIN * (1 + 0.6 * (n - 1)), 0.3 * PLAIN, 0.05, 0.05)
 
 
-DRAFT_COST = pytest.mark.xfail(
-    strict=True, reason="the controller leaves out what a draft step and asking in vain cost"
-)
-
-
 @dataclass
 class Simulation:
     """Rounds of one drafter under the controller. seconds: all of them, drafting included."""
@@ -106,7 +101,6 @@ def test_no_draft_is_deeper_than_the_request_allows() -> None:
     assert max(drafted(simulate(FLAT, 100, draft_max=3).traces)) == 3
 
 
-@DRAFT_COST
 @pytest.mark.parametrize("machine", [COMPUTE_BOUND, SLOW_DRAFTER], ids=["compute", "drafter"])
 def test_a_drafter_that_does_not_pay_is_parked(machine: Machine) -> None:
     simulation = simulate(machine)
@@ -137,7 +131,6 @@ def test_confidence_that_is_wrong_is_corrected() -> None:
     assert simulation.speed_up > 0.9
 
 
-@DRAFT_COST
 def test_asking_an_unsure_drafter_in_vain_is_a_cost_too() -> None:
     """It proposes nothing, but every round pays for the pass that says so."""
     assert simulate(UNSURE).speed_up > 0.9
