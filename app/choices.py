@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 Obstacle = Callable[[str, str], str | None]
 
+ACROSS = "Across tokenizers"
+
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
@@ -74,13 +76,31 @@ def drafter_options(
         value = f"{model.heads or 'model'}:{model.id}"
         option = _model_option(model, value, group, reason, model.id in suggested)
         options.append(option)
+        if reason is not None and _may_draft_across(model, target):
+            options.append(_across_option(model))
     order = [
         "Without a second model",
         "Models that can draft",
+        ACROSS,
         "Suggested, not downloaded",
         "Not for this target",
     ]
     return sorted(options, key=lambda option: (order.index(option.group), not option.suggested))
+
+
+def _may_draft_across(model: ModelChoice, target: str | None) -> bool:
+    """Whether only its tokenizer can stand between the model and the target."""
+    is_other = target is not None and model.id != target
+    return is_other and model.downloaded and not model.problem and not model.heads
+
+
+def _across_option(model: ModelChoice) -> Option:
+    return Option(
+        value=f"tli:{model.id}",
+        label=model.name,
+        detail="Another tokenizer: drafts the tokens that both vocabularies have.",
+        group=ACROSS,
+    )
 
 
 def _drafter_reason(model: ModelChoice, target: str | None, obstacle: Obstacle) -> str | None:

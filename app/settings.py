@@ -21,6 +21,7 @@ from engine.request import (
 
 FieldKind = Literal["text", "integer", "number", "choice"]
 FieldGroup = Literal["Reply", "Drafting", "Loading"]
+Combination = Literal["first", "best", "vote", "mixture", "union"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Settings:
     threads: int = 0
     gpu_layers: int = -1
     numerics: Numerics = "fast"
+    combination: Combination = "first"
 
     def generate_request(self, messages: tuple[Message, ...]) -> GenerateRequest:
         system = (Message("system", self.system_prompt),) if self.system_prompt.strip() else ()
@@ -65,7 +67,7 @@ class Settings:
     def load_request(self, target: str, drafters: tuple[str, ...]) -> LoadRequest:
         return LoadRequest(
             target=target,
-            drafter=combined(drafters),
+            drafter=combined(drafters, self.combination),
             context_length=self.context_length,
             threads=self.threads,
             gpu_layers=self.gpu_layers,
@@ -73,10 +75,10 @@ class Settings:
         )
 
 
-def combined(drafters: tuple[str, ...]) -> str | None:
-    """Several drafters: the first with evidence proposes, in the chosen order."""
+def combined(drafters: tuple[str, ...], combination: Combination) -> str | None:
+    """The drafter expression for what is chosen, in the chosen order."""
     if len(drafters) > 1:
-        return f"first({','.join(drafters)})"
+        return f"{combination}({','.join(drafters)})"
     return drafters[0] if drafters else None
 
 
@@ -259,6 +261,22 @@ FIELDS = (
         "Strict never verifies wider than gives bit-identical results, so that greedy text is"
         " the same byte for byte with and without drafting. Fast has no such limit.",
         choices=(("fast", "Fast"), ("strict", "Strict")),
+    ),
+    Field(
+        "combination",
+        "Several drafters",
+        "choice",
+        "Loading",
+        "First: the first one with something to say drafts. Best: the one the target agreed with"
+        " most. Vote: the token most of them would write. Mixture: drawn from all of them together."
+        " Union: everything they propose, as one tree.",
+        choices=(
+            ("first", "First with evidence"),
+            ("best", "Best so far"),
+            ("vote", "Weighted vote"),
+            ("mixture", "Mixture"),
+            ("union", "Union, one tree"),
+        ),
     ),
 )
 

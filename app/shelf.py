@@ -172,4 +172,4 @@ def _model_of(drafter: str) -> str | None:
     if kind in HEAD_KINDS.values():
         argument = parse_heads(kind, argument).file
         return argument if argument.endswith(".gguf") else None
-    return argument if kind == "model" else None
+    return argument if kind in ("model", "tli") else None

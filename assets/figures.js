@@ -126,7 +126,7 @@ export class Figures {
     this.shares.append(h("div", { class: "share-bar" }, ...this.shareBars), ...key);
   }
 
-  showDrafters({ by_drafter: drafters }) {
+  showDrafters({ by_drafter: drafters, members, accepted: kept, reached }) {
     const rows = Object.entries(drafters);
     if (!rows.length) {
       setText(this.drafters, "No drafts so far.");
@@ -141,6 +141,21 @@ export class Figures {
       body.append(h("tr", {}, h("th", {}, name), h("td", {}, numbers), h("td", {}, share)));
     }
     table.append(body);
-    this.drafters.replaceChildren(table);
+    this.drafters.replaceChildren(table, ...(members ? [memberTable(members, kept, reached)] : []));
   }
+}
+
+/** What each member of an ensemble would have got kept, used or not, beside the ensemble itself. */
+function memberTable(members, kept, reached) {
+  const title =
+    "Of the places the reply reached: how often the target keeps the member's own token";
+  const names = ["member, alone", "kept", "rate"].map((name) => h("th", {}, name));
+  const body = h("tbody");
+  const rows = Object.entries(members).map(([name, one]) => [name, one.agreed, one.asked]);
+  for (const [name, agreed, asked] of [...rows, ["together", kept, reached]]) {
+    const numbers = `${count(Math.round(agreed))} of ${count(asked)}`;
+    const share = percent(asked ? agreed / asked : null);
+    body.append(h("tr", {}, h("th", {}, name), h("td", {}, numbers), h("td", {}, share)));
+  }
+  return h("table", { title }, h("thead", {}, h("tr", {}, ...names)), body);
 }

@@ -57,7 +57,11 @@ export class ModelBar {
   /** Whether it was loaded with the settings as they are now. */
   isCurrent() {
     const request = this.engine.loaded?.request;
-    return this.isLoaded() && LOAD_SETTINGS.every((name) => request[name] === this.settings[name]);
+    if (!this.isLoaded() || LOAD_SETTINGS.some((name) => request[name] !== this.settings[name])) {
+      return false;
+    }
+    const several = this.pair().drafters.length > 1;
+    return !several || request.drafter.startsWith(`${this.settings.combination}(`);
   }
 
   settingsChanged(settings) {

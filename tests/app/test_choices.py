@@ -23,11 +23,23 @@ def test_every_model_is_listed_and_missing_ones_can_be_fetched() -> None:
 
 def test_drafters_that_do_not_fit_say_why() -> None:
     options = by_value(drafter_options(MODELS, "starter", SHELF.obstacle))
-    assert len(options) == len(MODELS) + 2
+    assert {value for value in options if not value.startswith("tli:")} == {
+        "ngram",
+        "early-exit",
+        *(f"model:{model.id}" for model in MODELS),
+    }
     assert options["ngram"].reason is None and options["early-exit"].reason is None
     assert options["model:tiny-draft"].reason is None
     assert options["model:starter"].reason == "this is the target"
     assert options["model:coder"].reason == "vocabulary 151,936 against 49,152"
+
+
+def test_a_model_with_another_tokenizer_is_offered_across() -> None:
+    options = by_value(drafter_options(MODELS, "starter", SHELF.obstacle))
+    across = options["tli:coder"]
+    assert (across.reason, across.group) == (None, "Across tokenizers")
+    assert "tli:starter" not in options and "tli:tiny-draft" not in options
+    assert "tli:large" not in options  # not downloaded
 
 
 def test_suggested_drafters_come_first_among_models() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from app.preferences import PreferencesFile
-from app.settings import FIELDS, Settings, combined, settings_from_json
+from app.settings import FIELDS, Combination, Settings, combined, settings_from_json
 from engine.drafters.expression import parse_expression
 from engine.errors import BadOptionError
 from engine.request import Message
@@ -69,6 +69,7 @@ def test_settings_reach_the_requests() -> None:
             "threads": 2,
             "gpu_layers": 5,
             "numerics": "strict",
+            "combination": "vote",
         }
     )
     request = settings.generate_request((Message("user", "hello"),))
@@ -80,7 +81,7 @@ def test_settings_reach_the_requests() -> None:
     assert (drafting.speculate, drafting.draft_max) == ("always", 3)
     assert (drafting.mode, drafting.coupling) == ("argmax", "seed")
     load = settings.load_request("starter", ("ngram", "model:x"))
-    assert (load.target, load.drafter) == ("starter", "first(ngram,model:x)")
+    assert (load.target, load.drafter) == ("starter", "vote(ngram,model:x)")
     assert (load.context_length, load.threads, load.gpu_layers) == (4096, 2, 5)
     assert load.numerics == "strict"
 
@@ -92,9 +93,18 @@ def test_settings_reach_the_requests() -> None:
 def test_drafters_are_combined_in_their_order(
     drafters: tuple[str, ...], expression: str | None
 ) -> None:
-    assert combined(drafters) == expression
+    assert combined(drafters, "first") == expression
     if expression is not None:
         assert str(parse_expression(expression)) == expression
+
+
+@pytest.mark.parametrize("combination", get_args(Combination))
+def test_every_combination_offered_is_one_the_engine_knows(combination: Combination) -> None:
+    expression = combined(("ngram", "early-exit"), combination)
+    assert expression == f"{combination}(ngram,early-exit)"
+    assert str(parse_expression(expression)) == expression
+    field = next(field for field in FIELDS if field.name == "combination")
+    assert combination in [value for value, _ in field.choices]
 
 
 def test_preferences_are_kept_and_a_bad_change_changes_nothing(tmp_path: Path) -> None:
