@@ -14,7 +14,7 @@ from typing import Any
 Event = dict[str, Any]
 
 LOG_LENGTH = 5_000
-PUSH_INTERVAL = 1 / 30
+PUSH_INTERVAL = 1 / 25
 IDLE_SECONDS = 15.0
 FORGET_SECONDS = 600.0
 """Pages ask every few seconds; browsers slow a hidden page's clock down to once a minute."""
@@ -61,7 +61,7 @@ class Session:
             }
 
     async def envelopes(self, after: int) -> AsyncIterator[str]:
-        """JSON envelopes of new events, at most thirty a second.
+        """JSON envelopes of new events, at most twenty-five a second.
 
         Ends when nothing has happened for a while, or the page goes away: gradio animates a
         component as long as a stream into it is open. The page opens the next one.

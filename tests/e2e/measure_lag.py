@@ -1,0 +1,74 @@
+"""How far the page is behind the engine: python -m tests.e2e.measure_lag
+
+A reply of 2,000 tokens at 60 a second, in a chat with 20 earlier replies of 600 tokens. Prints how
+long after the engine's last event the page shows the reply as finished. No test: it measures the
+machine as much as the page.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from app.conversations import Conversations
+from app.wire import WireEncoder, text_of
+from tests.e2e.chromium import find_chromium
+from tests.e2e.conftest import FLAGS, open_page
+from tests.e2e.sites import fake_site
+from tests.e2e.steps import send
+from tests.fakes_engine import MARKDOWN, script
+
+EARLIER, EARLIER_TOKENS, TOKENS, PACE = 20, 600, 2000, 60
+WATCH = """() => {
+  window.gaps = []; let last = performance.now();
+  const frame = (now) => { gaps.push(now - last); last = now; requestAnimationFrame(frame); };
+  requestAnimationFrame(frame);
+  window.first = window.end = null;
+  setInterval(() => {
+    const reply = document.querySelector('#messages').lastElementChild;
+    const started = reply?.querySelector('.token'), now = performance.now();
+    if (reply?.classList.contains('streaming') && started) window.first ??= now;
+    if (window.first && !reply.classList.contains('streaming')) window.end ??= now;
+  }, 10);
+}"""
+
+
+def fill(store: Conversations) -> int:
+    conversation = store.create("earlier").id
+    for number in range(EARLIER):
+        store.add_user(conversation, f"question {number}")
+        encoder = WireEncoder()
+        rounds = script(MARKDOWN, EARLIER_TOKENS, seed=number)
+        tokens = [token for trace in rounds for token in encoder.encode(trace)]
+        details = {"drafters": encoder.drafters, "finish": "eos"}
+        reply = store.start_reply(conversation)
+        store.save_reply(reply, text_of(tokens), tokens, details, False)
+    return conversation
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        folder = Path(name)
+        store = Conversations(folder / "conversations.sqlite3")
+        conversation = fill(store)
+        store.close()
+        site = fake_site(folder, PACE)
+        site.start()
+        chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        page = open_page(chromium, f"{site.url}#chat-{conversation}")
+        page.evaluate(WATCH)
+        send(page, f"please {TOKENS} tokens")
+        page.wait_for_function("window.end", timeout=180_000)
+        first, end, gaps = page.evaluate("[first, end, gaps.sort((a, b) => a - b)]")
+        # The engine's first round is at most six tokens: a tenth of a second of its pace.
+        behind = (end - first) / 1000 - (TOKENS - 6) / PACE
+        print(f"behind at the end: {behind:.2f} s (drift since the first round drawn)")
+        print(f"99% of the frame gaps are below {gaps[int(0.99 * len(gaps))]:.0f} ms")
+        chromium.close()
+        site.stop()
+
+
+if __name__ == "__main__":
+    main()
