@@ -92,9 +92,7 @@ def write_eagle3(path: Path, shape: Eagle3Shape) -> Path:
     return path
 
 
-def reference_draft(
-    shape: Eagle3Shape, features: Array, embeddings: Array
-) -> tuple[Array, Array]:
+def reference_draft(shape: Eagle3Shape, features: Array, embeddings: Array) -> tuple[Array, Array]:
     """Logits of the own head after the last entry, and that entry's state.
 
     features: [n, 3 x hidden] of positions 0 to n - 1; embeddings: [n, hidden] of the tokens after.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.cli import derive
+from engine.cli import derive, heads
 from engine.cli.parser import Subparsers
 from engine.cli.progress import follow
 from engine.errors import ERROR_KINDS, IncompatiblePairError, RunError, UnknownModelError
@@ -17,9 +17,10 @@ from engine.models.catalogue import Catalogue, add_folder, remove_folder
 from engine.models.downloads import Downloads
 from engine.models.entry import HUB_PREFIX, HubSource, ModelEntry, parse_hub_reference
 from engine.models.gguf import GgufInfo, inspect
+from engine.models.heads import HEAD_KINDS, heads_obstacle
 from engine.models.hub_list import list_files
 from engine.models.library import KnownModel, known_models, remove
-from engine.models.locate import locate
+from engine.models.locate import LocatedModel, locate
 from engine.models.pair import check_files
 from engine.models.token_map import SharedTokens, shared_tokens
 
@@ -39,6 +40,7 @@ def add_parser(subparsers: Subparsers) -> None:
     removing.add_argument("model", help=_MODEL_HELP)
     removing.set_defaults(func=_remove)
     derive.add_parsers(nested)
+    heads.add_parsers(nested)
 
 
 def _add_list(nested: Subparsers) -> None:
@@ -141,6 +143,8 @@ def _check(arguments: argparse.Namespace) -> int:
     catalogue = Catalogue.load(folder)
     target = locate(arguments.target, catalogue, folder)
     drafter = locate(arguments.drafter, catalogue, folder)
+    if inspect(drafter.path).needs in HEAD_KINDS:
+        return _check_heads(target, drafter, arguments.json)
     report = check_files(target.path, drafter.path)
     across = None if report.ok else shared_tokens(target.path, drafter.path)
     if arguments.json:
@@ -153,6 +157,17 @@ def _check(arguments: argparse.Namespace) -> int:
         )
     print(f"{drafter.name} can draft for {target.name}: {report.shared:,} tokens in common")
     print("".join(f"  note: {note}\n" for note in report.notes), end="")
+    return 0
+
+
+def _check_heads(target: LocatedModel, drafter: LocatedModel, as_json: bool) -> int:
+    reason = heads_obstacle(target.path, drafter.path)
+    if as_json:
+        print(json.dumps({"ok": not reason, "reason": reason}, indent=2))
+        return IncompatiblePairError.exit_code if reason else 0
+    if reason:
+        raise IncompatiblePairError(f"{drafter.name} cannot draft for {target.name}: {reason}")
+    print(f"{drafter.name} can draft for {target.name}")
     return 0
 
 

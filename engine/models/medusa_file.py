@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from engine.models.gguf import GgufInfo
 from engine.models.gguf_data import MetadataValue, read_tensors, write_gguf
 from engine.models.gguf_header import read_header
 from engine.models.safetensors_file import read_safetensors
-from engine.models.tensor_data import FLOATS, TensorData
+from engine.models.tensor_data import FLOATS, TensorData, as_i64, as_q8_0
 from engine.models.torch_file import read_torch
 
 ARCHITECTURE = "medusa-heads"
@@ -112,8 +112,7 @@ def write_medusa(path: Path, heads: MedusaHeads) -> None:
             tensors[f"{number}.{layer}.linear.bias"] = bias
         tensors[f"{number}.{len(head.blocks)}.weight"] = head.output
     if heads.token_ids is not None:
-        ids = heads.token_ids.astype("<i8")
-        tensors[_TOKEN_IDS] = TensorData("I64", ids.shape, ids.view(np.uint8))
+        tensors[_TOKEN_IDS] = as_i64(heads.token_ids)
     write_gguf(path, metadata, tensors)
 
 
@@ -132,6 +131,21 @@ def trimmed(heads: MedusaHeads, token_ids: NDArray[np.int64]) -> MedusaHeads:
 
     kept = tuple(MedusaHead(head.blocks, keep(head.output)) for head in heads.heads)
     return MedusaHeads(kept, token_ids, heads.target_hash, heads.base_model)
+
+
+def quantised(heads: MedusaHeads) -> MedusaHeads:
+    """The same heads with Q8_0 matrices; what is quantised already stays."""
+
+    def smaller(data: TensorData) -> TensorData:
+        return as_q8_0(data.floats()) if data.kind in FLOATS else data
+
+    return replace(
+        heads,
+        heads=tuple(
+            MedusaHead(tuple((smaller(w), b) for w, b in head.blocks), smaller(head.output))
+            for head in heads.heads
+        ),
+    )
 
 
 def target_hash(info: GgufInfo) -> str:

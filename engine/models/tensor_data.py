@@ -12,6 +12,7 @@ from engine.models.gguf_types import TENSOR_TYPES
 
 _BLOCKS = {name: (block, size) for name, block, size in TENSOR_TYPES.values()}
 FLOATS = ("F32", "F16", "BF16")
+_Q8_BLOCK = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +63,32 @@ def row_bytes(kind: str, width: int) -> int:
 
 def tensor_bytes(kind: str, shape: tuple[int, ...]) -> int:
     return math.prod(shape[:-1]) * row_bytes(kind, shape[-1])
+
+
+def as_f32(values: NDArray[np.float32]) -> TensorData:
+    return TensorData("F32", values.shape, _bytes_of(values.astype("<f4")))
+
+
+def as_i64(values: NDArray[np.int64]) -> TensorData:
+    return TensorData("I64", values.shape, _bytes_of(values.astype("<i8")))
+
+
+def as_q8_0(rows: NDArray[np.float32]) -> TensorData:
+    """Blocks of 32 values as 8-bit numbers and one F16 scale; F16 where rows are not whole blocks.
+
+    The same format as llama.cpp's, for programs that do not load it.
+    """
+    count, width = rows.shape
+    if width % _Q8_BLOCK:
+        return TensorData("F16", rows.shape, _bytes_of(rows.astype("<f2")))
+    blocks = rows.astype(np.float32).reshape(-1, _Q8_BLOCK)
+    scales = np.abs(blocks).max(axis=1, keepdims=True) / 127.0
+    inverse = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0.0)
+    encoded = np.empty((len(blocks), 2 + _Q8_BLOCK), np.uint8)
+    encoded[:, :2] = scales.astype("<f2").view(np.uint8)
+    encoded[:, 2:] = np.rint(blocks * inverse).astype(np.int8).view(np.uint8)
+    return TensorData("Q8_0", (count, width), encoded.reshape(-1))
+
+
+def _bytes_of(values: NDArray[np.generic]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(values).view(np.uint8).reshape(-1)
