@@ -15,13 +15,13 @@ from engine.drafters.expression import DrafterExpression, parse_expression, pars
 from engine.drafters.heads_argument import parse_heads
 from engine.errors import BadOptionError, MemoryLimitError, ModelFileError
 from engine.folders import DataFolder
-from engine.llama.eagle3 import ROWS_AT_ONCE
+from engine.llama.draft_layer import ROWS_AT_ONCE
 from engine.llama.library import Library, devices
 from engine.llama.model import Model, ModelOptions
 from engine.measurements import Measurements, measurement_key
 from engine.models.catalogue import Catalogue
 from engine.models.gguf import GgufInfo, inspect
-from engine.models.heads import require_eagle3, require_medusa
+from engine.models.heads import require_eagle3, require_medusa, require_mtp
 from engine.models.locate import LocatedModel, locate
 from engine.models.medusa_file import MedusaHeads
 from engine.models.memory import ModelPlan, check_fit, free_ram
@@ -107,12 +107,16 @@ class Loader:
                 file = parse_heads(leaf.kind, leaf.argument).file
                 drafter = require_eagle3(target, heads_path(leaf.kind, file, self.find_model))
                 plans.append(ModelPlan(drafter.info, output_rows=ROWS_AT_ONCE, ubatch=ROWS_AT_ONCE))
+            elif leaf.kind == "mtp":
+                require_mtp(target_info)
         return plans
 
     def open_target(self, plan: LoadPlan, repack: bool, report: Report) -> Model:
+        leaves = plan.expression.leaves() if plan.expression is not None else ()
+        mtp = any(leaf.kind == "mtp" for leaf in leaves)
         model = Model(
             plan.target.path,
-            ModelOptions(plan.request.gpu_layers, repack),
+            ModelOptions(plan.request.gpu_layers, repack, mtp),
             self._library.log,
             lambda fraction: report(f"reading {plan.target.name}", fraction),
         )

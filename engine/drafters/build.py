@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.derived import default_skip, skipped_copy
 from engine.drafters.base import Drafter, StepDrafter
 from engine.drafters.best import BestDrafter
-from engine.drafters.build_heads import build_eagle3, build_medusa
+from engine.drafters.build_heads import build_eagle3, build_medusa, build_mtp
 from engine.drafters.expression import GROUP_KINDS, DrafterExpression, parse_skip
 from engine.drafters.first import FirstDrafter
 from engine.drafters.mixture import MixtureDrafter
@@ -41,6 +41,8 @@ def build_drafter(expression: DrafterExpression, workshop: Workshop) -> Drafter:
         return build_medusa(expression, workshop)
     if expression.kind == "eagle3":
         return build_eagle3(expression, workshop)
+    if expression.kind == "mtp":
+        return build_mtp(workshop)
     path = workshop.find_model(expression.argument)
     if expression.kind == "tli":
         return _build_translated(str(expression), path, workshop)

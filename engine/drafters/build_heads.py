@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.drafters.base import Drafter
-from engine.drafters.eagle3 import Eagle3Drafter
 from engine.drafters.expression import DrafterExpression
+from engine.drafters.features import DrafterLabel, FeatureDrafter
 from engine.drafters.heads_argument import parse_heads
 from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.medusa_graph import MedusaGraph
@@ -15,9 +15,10 @@ from engine.drafters.static_tree import static_choices
 from engine.drafters.workshop import Workshop
 from engine.errors import UnknownModelError
 from engine.llama.context import Context
-from engine.llama.eagle3 import Eagle3Context
+from engine.llama.draft_layer import Eagle3Context, MtpContext
 from engine.llama.model import Model, ModelOptions
-from engine.models.heads import require_eagle3, require_medusa
+from engine.models.gguf import inspect
+from engine.models.heads import require_eagle3, require_medusa, require_mtp
 from engine.models.memory import ModelPlan, estimate
 
 
@@ -50,13 +51,42 @@ def build_eagle3(expression: DrafterExpression, workshop: Workshop) -> Drafter:
 
     memory = estimate(ModelPlan(heads.info, output_rows=1), workshop.context_length)
     states = 4 * workshop.context_length * heads.info.embedding_length
-    drafter = Eagle3Drafter(
-        str(expression),
+    drafter = FeatureDrafter(
+        DrafterLabel(
+            str(expression),
+            f"EAGLE-3 over layers {', '.join(map(str, heads.layers))}",
+            memory.weights + memory.kv + states,
+        ),
         heads.layers,
         open_decoder,
-        memory.weights + memory.kv + states,
         workshop.target.vocab.ends_generation,
         model.close,
+    )
+    workshop.tap.want(drafter)
+    return drafter
+
+
+def build_mtp(workshop: Workshop) -> Drafter:
+    """The target must have been opened with its MTP layer."""
+    target = workshop.target
+    info = inspect(target.path)
+    require_mtp(info)
+
+    def open_decoder(context: Context) -> MtpContext:
+        return MtpContext(target, context, workshop.threads, workshop.abort)
+
+    kv = 2 * max(info.head_count_kv, default=0) * (info.key_length + info.value_length)
+    states = 4 * info.embedding_length
+    drafter = FeatureDrafter(
+        DrafterLabel(
+            "mtp",
+            "the target's own layer for the token after the next",
+            workshop.context_length * (kv + states),
+        ),
+        (target.layers,),
+        open_decoder,
+        target.vocab.ends_generation,
+        lambda: None,
     )
     workshop.tap.want(drafter)
     return drafter

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from engine.drafters.heads_argument import parse_heads
 from engine.errors import BadOptionError
 
-LEAF_KINDS = ("model", "tli", "ngram", "early-exit", "medusa", "eagle3")
+LEAF_KINDS = ("model", "tli", "ngram", "early-exit", "medusa", "eagle3", "mtp")
 HEAD_KINDS = ("medusa", "eagle3")
 GROUP_KINDS = ("first", "vote", "mixture", "union", "best", "tree")
 
@@ -41,12 +41,12 @@ def parse_expression(text: str) -> DrafterExpression:
     if kind not in LEAF_KINDS:
         raise BadOptionError(
             f"unknown drafter {text!r}; use model:M, tli:M, ngram, early-exit[:skip=1+2], "
-            f"medusa:F, eagle3:F or a group such as first(D,D)"
+            f"medusa:F, eagle3:F, mtp or a group such as first(D,D)"
         )
     if kind in ("model", "tli") and not argument:
         raise BadOptionError(f"{kind}: needs a model, for example {kind}:qwen-coder-0.5b")
-    if kind == "ngram" and argument:
-        raise BadOptionError("ngram takes no argument")
+    if kind in ("ngram", "mtp") and argument:
+        raise BadOptionError(f"{kind} takes no argument")
     if kind == "early-exit" and argument:
         parse_skip(argument)
     if kind in HEAD_KINDS:

@@ -18,6 +18,12 @@ from engine.errors import IncompatiblePairError, NativeError
 from engine.llama.ggml_api import POINTER, bind
 from engine.llama.library import extension
 
+HIDDEN_STATE = frozenset(
+    {"bailingmoe3", "cohere2moe", "deepseek2", "glm4moe", "gpt-oss", "hy_v3", "mimo2", "qwen35"}
+    | {"qwen35moe", "qwen3next", "gemma4"}
+)
+"""Architectures that hand out what their head reads, as the input of the layer after the last."""
+
 EXPOSING = frozenset(
     {"llama", "qwen3", "qwen3moe", "qwen3next", "qwen35", "qwen35moe", "gemma4", "gpt-oss"}
 )
@@ -56,13 +62,17 @@ class LayerInputs(Protocol):
 def open_layer_inputs(
     architecture: str, layers: Sequence[int], count: int, hidden: int
 ) -> LayerInputs:
-    """layers: 1 to count - 1, of a model with `count` layers. IncompatiblePairError otherwise."""
-    if any(not 1 <= layer < count for layer in layers):
+    """layers: from 1; `count`, the number of layers, stands for what the head reads.
+
+    IncompatiblePairError when the target has no such layer or does not show it.
+    """
+    last = count if architecture in HIDDEN_STATE else count - 1
+    if any(not 1 <= layer <= last for layer in layers):
         raise IncompatiblePairError(
             f"the drafter reads layers {', '.join(map(str, layers))} of a target with {count}"
         )
-    if architecture in EXPOSING:
-        return ExposedLayers(layers, hidden)
+    if architecture in EXPOSING or set(layers) == {count}:
+        return ExposedLayers(layers, hidden, count)
     return CapturedLayers(layers, hidden)
 
 
@@ -71,9 +81,14 @@ class ExposedLayers:
 
     callback = None
 
-    def __init__(self, layers: Sequence[int], hidden: int) -> None:
+    def __init__(self, layers: Sequence[int], hidden: int, count: int) -> None:
         self._layers = tuple(layers)
         self._hidden = hidden
+        self._count = count
+        self._set_state = extension(
+            "set_embeddings_nextn", [POINTER, ctypes.c_bool, ctypes.c_bool], None
+        )
+        self._get_state = extension("get_embeddings_nextn", [POINTER], POINTER)
         self._set = extension(
             "set_embeddings_layer_inp", [POINTER, ctypes.c_uint32, ctypes.c_bool], None
         )
@@ -81,7 +96,10 @@ class ExposedLayers:
 
     def enable(self, handle: int) -> None:
         for layer in self._layers:
-            self._set(handle, layer, True)
+            if layer == self._count:
+                self._set_state(handle, True, False)
+            else:
+                self._set(handle, layer, True)
 
     def begin_pass(self) -> None:
         pass
@@ -90,7 +108,8 @@ class ExposedLayers:
         """Of every row of the last pass, [rows, layers x hidden]; a copy."""
         parts = []
         for layer in self._layers:
-            address = self._get(handle, layer)
+            is_state = layer == self._count
+            address = self._get_state(handle) if is_state else self._get(handle, layer)
             if not address:
                 raise NativeError("llama.cpp returned no layer inputs")
             buffer = (ctypes.c_float * (rows * self._hidden)).from_address(address)

@@ -17,10 +17,14 @@ from engine.llama.vocab import Vocab
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """gpu_layers: -1 means all. repack: rearrange weights for this CPU's matrix kernels."""
+    """gpu_layers: -1 means all. repack: rearrange weights for this CPU's matrix kernels.
+
+    mtp: also load layers that predict tokens after the next one, if the file has any.
+    """
 
     gpu_layers: int = -1
     repack: bool = True
+    mtp: bool = False
 
 
 class Model:
@@ -39,6 +43,7 @@ class Model:
         params = native.llama_model_default_params()
         params.n_gpu_layers = options.gpu_layers
         params.use_extra_bufts = options.repack
+        params.load_mtp = options.mtp
         params.check_tensors = True
 
         def progress(fraction: float, _user_data: object) -> bool:

@@ -106,6 +106,26 @@ def eagle3_obstacle(target: GgufInfo, heads: Eagle3Info) -> str:
     return ""
 
 
+MTP_ARCHITECTURES = frozenset(
+    {"bailingmoe3", "cohere2moe", "deepseek2", "glm4moe", "hy_v3", "mimo2", "qwen35", "qwen35moe"}
+)
+"""Whose MTP layers llama.cpp runs on their own."""
+
+
+def mtp_obstacle(target: GgufInfo) -> str:
+    """Why a model cannot draft for itself with its MTP layer, "" if it can."""
+    if target.nextn_layers == 0:
+        return "the model has no MTP layer"
+    if target.architecture not in MTP_ARCHITECTURES:
+        return f"llama.cpp does not run the MTP layers of {target.architecture} models"
+    return "" if target.nextn_layers == 1 else "models with several MTP layers cannot be used yet"
+
+
+def require_mtp(target: GgufInfo) -> None:
+    if reason := mtp_obstacle(target):
+        raise IncompatiblePairError(f"mtp cannot draft for {target.name}: {reason}")
+
+
 def require_eagle3(target: Path, heads_path: Path) -> Eagle3Info:
     """Raises IncompatiblePairError or ModelFileError."""
     heads = read_eagle3(heads_path)

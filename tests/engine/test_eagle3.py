@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from engine.controller import AlwaysDraft
 from engine.drafters.base import DraftRound, StepDrafter
 from engine.drafters.build import build_drafter
-from engine.drafters.eagle3 import Decoder, DraftStep, Eagle3Drafter
 from engine.drafters.expression import parse_expression
+from engine.drafters.features import Decoder, DrafterLabel, DraftStep, FeatureDrafter
 from engine.drafters.tap import TargetTap
 from engine.drafters.workshop import Workshop
 from engine.errors import (
@@ -30,7 +30,7 @@ from engine.errors import (
 )
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
-from engine.llama.eagle3 import Eagle3Context
+from engine.llama.draft_layer import Eagle3Context
 from engine.llama.layers import CapturedLayers, ExposedLayers, open_layer_inputs
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
@@ -344,8 +344,12 @@ def test_a_chat_goes_on_without_a_drafter_that_fails(llama: Bench, at: int) -> N
     def open_decoder(target: Context) -> Decoder:
         return FailingDecoder(at)
 
-    drafter = Eagle3Drafter(
-        "e", LAYERS, open_decoder, 0, lambda _token: False, lambda: closed.append(True)
+    drafter = FeatureDrafter(
+        DrafterLabel("e", "fails", 0),
+        LAYERS,
+        open_decoder,
+        lambda _token: False,
+        lambda: closed.append(True),
     )
     tap = TargetTap()
     tap.want(drafter)
@@ -399,7 +403,7 @@ def test_an_unconnected_drafter_is_an_error_of_the_drafter(llama: Bench) -> None
     drafter = build_drafter(
         parse_expression(f"eagle3:{llama.heads()[0]}"), llama.workshop(TargetTap())
     )
-    assert isinstance(drafter, Eagle3Drafter)
+    assert isinstance(drafter, FeatureDrafter)
     drafter.fed(0, PROMPT[:-1], np.zeros((len(PROMPT) - 1, 192), np.float32))
     drafter.begin(PROMPT)
     with pytest.raises(DrafterError, match="not connected"):

@@ -16,7 +16,7 @@ from engine.cli import main
 from engine.errors import IncompatiblePairError, ModelFileError
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
-from engine.llama.eagle3 import Eagle3Context
+from engine.llama.draft_layer import Eagle3Context
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
 from engine.models.eagle3_convert import convert_eagle3

@@ -1,7 +1,7 @@
-"""llama.cpp's EAGLE-3 drafter: an encoder for the target's features, and one decoder layer.
+"""One decoder layer of llama.cpp that drafts from features of the target: EAGLE-3, MTP.
 
-An entry of the decoder at position P pairs the token at P + 1 with the feature g of position P
-(EAGLE-3, arXiv 2503.01840). Only rows that the target accepted are ever fed.
+An entry at position P pairs the token at P + 1 with the state of position P (EAGLE-3, arXiv
+2503.01840; DeepSeek-V3, arXiv 2412.19437). Only rows that the target accepted are ever fed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ ROWS_AT_ONCE = 64
 _ENCODE, _DECODE = 0, 1
 
 
-class Eagle3Context:
+class DraftLayer:
     """length: entries in its KV cache. Close before the target's context."""
+
+    context_type = native.LLAMA_CONTEXT_TYPE_DEFAULT
 
     def __init__(self, model: Model, target: Context, threads: int, abort: AbortFlag) -> None:
         self.model = model
@@ -51,9 +53,9 @@ class Eagle3Context:
             self.close()
             raise NativeError("no memory for the drafter's batch")
 
-    @staticmethod
-    def _params(target: Context, threads: int, abort: AbortFlag) -> object:
+    def _params(self, target: Context, threads: int, abort: AbortFlag) -> object:
         params = native.llama_context_default_params()
+        params.ctx_type = self.context_type
         params.n_ctx = target.options.context_length
         params.n_batch = params.n_ubatch = params.n_outputs_max = ROWS_AT_ONCE
         params.n_outputs_max_per_seq = ROWS_AT_ONCE
@@ -70,16 +72,6 @@ class Eagle3Context:
         if self._handle is None:
             raise ValueError("the drafter's context is closed")
         return self._handle
-
-    def encode(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Target features [rows, 3 x target hidden] to g [rows, hidden], at most ROWS_AT_ONCE."""
-        rows = np.ascontiguousarray(features, np.float32)
-        native.llama_batch_ext_clear(self._batch)
-        for index, row in enumerate(rows):
-            added = native.llama_batch_ext_add_embd(self._batch, 0, _embedding(row))
-            self._place(added, self.length + index, output=True)
-        self._process(_ENCODE)
-        return _copied(self._states(self.handle), (len(rows), self.hidden_size))
 
     def feed(self, tokens: Sequence[int], states: NDArray[np.float32]) -> None:
         """Appends entries, at most ROWS_AT_ONCE, without asking for logits."""
@@ -137,6 +129,29 @@ class Eagle3Context:
         if self._handle is not None:
             native.llama_free(self._handle)
             self._handle = None
+
+
+class Eagle3Context(DraftLayer):
+    """An EAGLE-3 drafter, with its encoder."""
+
+    def encode(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Target features [rows, 3 x target hidden] to g [rows, hidden], at most ROWS_AT_ONCE."""
+        rows = np.ascontiguousarray(features, np.float32)
+        native.llama_batch_ext_clear(self._batch)
+        for index, row in enumerate(rows):
+            added = native.llama_batch_ext_add_embd(self._batch, 0, _embedding(row))
+            self._place(added, self.length + index, output=True)
+        self._process(_ENCODE)
+        return _copied(self._states(self.handle), (len(rows), self.hidden_size))
+
+
+class MtpContext(DraftLayer):
+    """The target's own MTP layer; its states are the target's final hidden states."""
+
+    context_type = native.LLAMA_CONTEXT_TYPE_MTP
+
+    def encode(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        return features
 
 
 def _embedding(row: NDArray[np.float32]) -> object:

@@ -1,12 +1,13 @@
-"""EAGLE-3 (Li et al. 2025, arXiv 2503.01840): one decoder layer over the target's inner layers.
+"""A small decoder over features of the target: EAGLE-3 (Li et al. 2025, arXiv 2503.01840), MTP.
 
 The drafter sees the features of every token the target has kept. Position P of its own cache pairs
-g[P], made of the target's layers at P, with the token at P + 1.
+the state made of the target's features at P with the token at P + 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -30,7 +31,7 @@ DraftStep = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 class Decoder(Protocol):
-    """See engine.llama.eagle3.Eagle3Context."""
+    """See engine.llama.draft_layer: Eagle3Context, MtpContext."""
 
     hidden_size: int
     length: int
@@ -46,7 +47,16 @@ class Decoder(Protocol):
     def close(self) -> None: ...
 
 
-class Eagle3Drafter:
+@dataclass(frozen=True, slots=True)
+class DrafterLabel:
+    """What is shown of a drafter. memory_bytes: weights, KV and states."""
+
+    name: str
+    description: str
+    memory_bytes: int
+
+
+class FeatureDrafter:
     """layers: of the target, in the drafter's order. open_decoder: once the target is open.
 
     ends_generation: whether a token ends the reply. on_close frees the drafter's weights.
@@ -57,17 +67,16 @@ class Eagle3Drafter:
 
     def __init__(
         self,
-        name: str,
+        label: DrafterLabel,
         layers: Sequence[int],
         open_decoder: Callable[[Context], Decoder],
-        memory_bytes: int,
         ends_generation: Callable[[int], bool],
         on_close: Callable[[], None],
     ) -> None:
-        self.name = name
+        self.name = label.name
         self.layers = tuple(layers)
-        self.memory_bytes = memory_bytes
-        self.description = f"EAGLE-3 over layers {', '.join(map(str, layers))}"
+        self.memory_bytes = label.memory_bytes
+        self.description = label.description
         self._open_decoder = open_decoder
         self._ends_generation = ends_generation
         self._on_close = on_close
