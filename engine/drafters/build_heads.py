@@ -31,8 +31,9 @@ def build_medusa(expression: DrafterExpression, workshop: Workshop) -> Drafter:
         workshop.threads,
         on_progress=lambda fraction: workshop.report(f"reading {path.stem}", fraction),
     )
-    choices = static_choices(argument.nodes, graph.count) if argument.nodes else None
-    return MedusaDrafter(str(expression), graph, heads.token_ids, choices)
+    choices = static_choices(argument.nodes, graph.count) if argument.nodes else ()
+    size = workshop.target.vocab.size
+    return MedusaDrafter(str(expression), graph, size, heads.token_ids, choices)
 
 
 def build_eagle3(expression: DrafterExpression, workshop: Workshop) -> Drafter:

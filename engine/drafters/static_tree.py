@@ -34,10 +34,6 @@ def static_choices(nodes: int, depth: int) -> tuple[Choice, ...]:
     return tuple(sorted(found[1 : nodes + 1], key=lambda choice: (len(choice), choice)))
 
 
-def chain_choices(depth: int) -> tuple[Choice, ...]:
-    return tuple((0,) * length for length in range(1, depth + 1))
-
-
 def parents_of(choices: Sequence[Choice]) -> tuple[int, ...]:
     """Parent index of every choice; choices must be parents first and hold every parent."""
     places = {choice: index for index, choice in enumerate(choices)}

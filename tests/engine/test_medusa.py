@@ -18,7 +18,7 @@ from engine.drafters.expression import parse_expression
 from engine.drafters.heads_argument import HeadsArgument, parse_heads
 from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.medusa_graph import MedusaGraph
-from engine.drafters.static_tree import chain_choices, leaf_count, parents_of, static_choices
+from engine.drafters.static_tree import leaf_count, parents_of, static_choices
 from engine.drafters.workshop import Workshop
 from engine.errors import BadOptionError, IncompatiblePairError, NativeError, UnknownModelError
 from engine.llama.abort import AbortFlag
@@ -28,7 +28,7 @@ from engine.llama.model import Model, ModelOptions
 from engine.models.medusa_file import trimmed, write_medusa
 from engine.proposal import EMPTY_PROPOSAL, ROOT, Proposal
 from engine.randomness import IndependentStream
-from engine.request import SamplingParams
+from engine.request import DraftMode, SamplingParams
 from engine.sampling import Sampler
 from tests.engine.conftest import THREADS
 from tests.engine.head_files import medusa_arrays, medusa_heads
@@ -58,12 +58,12 @@ class FakeGraph:
         self.closed += 1
 
 
-def draft_round(depth: int = 9, parked: bool = False) -> DraftRound:
+def draft_round(depth: int = 9, parked: bool = False, mode: DraftMode = "argmax") -> DraftRound:
     return DraftRound(
         context=[1, 2, 3],
         max_depth=depth,
-        sampler=Sampler(SamplingParams()),
-        mode="sampled",
+        sampler=Sampler(SamplingParams(temperature=1.0)),
+        mode=mode,
         stream=IndependentStream(5, "draft"),
         policy=NeverDraft() if parked else AlwaysDraft(depth),
     )
@@ -93,7 +93,6 @@ def test_static_trees_hold_every_parent_before_its_children(nodes: int, depth: i
 def test_a_larger_tree_holds_the_smaller_one() -> None:
     for nodes in range(1, 63):
         assert set(static_choices(nodes, 4)) < set(static_choices(nodes + 1, 4))
-    assert chain_choices(3) == ((0,), (0, 0), (0, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +120,7 @@ def test_impossible_trees(argument: str) -> None:
 
 
 def test_the_first_round_of_a_reply_proposes_nothing() -> None:
-    drafter = MedusaDrafter("m", FakeGraph())
+    drafter = MedusaDrafter("m", FakeGraph(), 200)
     drafter.begin([1, 2])
     assert drafter.propose(draft_round()) == EMPTY_PROPOSAL
     seen(drafter, 1.0)
@@ -132,7 +131,7 @@ def test_the_first_round_of_a_reply_proposes_nothing() -> None:
 
 def test_the_last_row_of_the_accepted_path_is_read() -> None:
     graph = FakeGraph()
-    drafter = MedusaDrafter("m", graph)
+    drafter = MedusaDrafter("m", graph, 20)
     seen(drafter, 4.0, 5.0, 6.0)
     assert drafter.propose(draft_round()) == Proposal.chain([5, 6, 7], "m")
     assert graph.states == [6.0]
@@ -142,7 +141,7 @@ def test_the_last_row_of_the_accepted_path_is_read() -> None:
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_depth_limits_and_parking(depth: int) -> None:
-    drafter = MedusaDrafter("m", FakeGraph())
+    drafter = MedusaDrafter("m", FakeGraph(), 200)
     seen(drafter, 1.0)
     assert drafter.propose(draft_round(depth)).tokens == tuple(range(5, 5 + depth))
     assert drafter.propose(draft_round(depth, parked=True)) == EMPTY_PROPOSAL
@@ -150,7 +149,7 @@ def test_depth_limits_and_parking(depth: int) -> None:
 
 def test_a_tree_takes_the_next_best_tokens_in_rank_order() -> None:
     choices = [(0,), (1,), (0, 0), (0, 2), (1, 1)]
-    drafter = MedusaDrafter("m", FakeGraph(), choices=choices)
+    drafter = MedusaDrafter("m", FakeGraph(), 200, choices=choices)
     seen(drafter, 1.0)
     proposal = drafter.propose(draft_round())
     assert proposal.tokens == (5, 6, 6, 8, 7)
@@ -160,9 +159,20 @@ def test_a_tree_takes_the_next_best_tokens_in_rank_order() -> None:
 
 
 def test_trimmed_heads_name_the_target_s_tokens() -> None:
-    drafter = MedusaDrafter("m", FakeGraph(), token_ids=np.arange(100, 140, 2))
+    drafter = MedusaDrafter("m", FakeGraph(), 200, token_ids=np.arange(100, 140, 2))
     seen(drafter, 1.0)
     assert drafter.propose(draft_round()).tokens == (110, 112, 114)
+
+
+def test_chains_carry_the_distribution_they_were_drawn_from() -> None:
+    drafter = MedusaDrafter("m", FakeGraph(), 140, token_ids=np.arange(100, 140, 2))
+    seen(drafter, 1.0)
+    proposal = drafter.propose(draft_round(mode="sampled"))
+    assert len(proposal) == 3
+    for head, (token, q) in enumerate(zip(proposal.tokens, proposal.distributions, strict=True)):
+        assert q is not None and token in q.ids.tolist()
+        assert q.most_likely() == 110 + 2 * head
+        assert set(q.ids.tolist()) <= set(range(100, 140, 2))
 
 
 # A tiny target
@@ -196,17 +206,22 @@ def common_tokens(context: Context, prompt: Sequence[int] = PROMPT) -> list[int]
     return sorted(set(TinyReply(context, None, prompt).tokens))
 
 
-@pytest.mark.parametrize("tree", ["", "tree=16:"])
+@pytest.mark.parametrize("wording", ["medusa:{}", "medusa:tree=16:{}", "tree(medusa:{})"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_replies_are_the_plain_ones(
-    target: Model, context: Context, library: Library, tmp_path: Path, tree: str, seed: int | None
+    target: Model,
+    context: Context,
+    library: Library,
+    tmp_path: Path,
+    wording: str,
+    seed: int | None,
 ) -> None:
     sampling = SamplingParams(temperature=0.0 if seed is None else 0.7, seed=seed)
     plain = TinyReply(context, None, PROMPT, sampling=sampling)
     arrays = medusa_arrays(target.hidden_size, target.vocab.size)
     ids = np.array(sorted(set(plain.tokens)))
     write_medusa(tmp_path / "heads.gguf", trimmed(medusa_heads(arrays), ids))
-    expression = parse_expression(f"medusa:{tree}{tmp_path / 'heads.gguf'}")
+    expression = parse_expression(wording.format(tmp_path / "heads.gguf"))
     drafter = build_drafter(expression, workshop(target, library, tmp_path))
     assert drafter.memory_bytes > 3 * 34 * target.hidden_size**2 // 32
     for _ in range(2):  # the second one reuses the cache
@@ -226,7 +241,7 @@ def test_a_chat_goes_on_after_a_head_failed(target: Model, context: Context) -> 
                 raise NativeError("a tensor graph failed with status -1")
 
     plain = TinyReply(context, None, PROMPT)
-    reply = TinyReply(context, MedusaDrafter("m", Failing()), PROMPT)
+    reply = TinyReply(context, MedusaDrafter("m", Failing(), 283), PROMPT)
     assert reply.tokens == plain.tokens
     assert len(reply.notices) == 1 and "status -1" in reply.notices[0]
 
@@ -244,7 +259,7 @@ def test_heads_see_the_hidden_state_of_their_row(target: Model, context: Context
     arrays = medusa_arrays(target.hidden_size, target.vocab.size)
     ids = np.array(common_tokens(context))
     graph = RecordingGraph(trimmed(medusa_heads(arrays), ids), THREADS, "F32")
-    drafter = MedusaDrafter("m", graph, ids, static_choices(12, 3))
+    drafter = MedusaDrafter("m", graph, 283, ids, static_choices(12, 3))
     reply = TinyReply(context, drafter, PROMPT)
     assert reply.accepted > 0
     text = [*PROMPT, *reply.tokens]
