@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from queue import SimpleQueue
 
 from engine.errors import ERROR_KINDS, EngineDiedError, EngineError
 from engine.events import Finished, Queued
@@ -47,11 +48,11 @@ ProgressCallback = Callable[[LoadProgress], None]
 
 @dataclass(slots=True)
 class _Waiter:
-    """Someone blocked in load or unload."""
+    """Someone blocked in a command. None ends the progress; the outcome is here by then."""
 
-    on_progress: ProgressCallback | None
-    finished: threading.Event = field(default_factory=threading.Event)
+    progress: SimpleQueue[LoadProgress | None] = field(default_factory=SimpleQueue)
     error: EngineError | None = None
+    loaded: LoadedSummary | None = None
     made: Path | None = None
 
 
@@ -69,7 +70,8 @@ class EngineClient:
         self._ready_event = threading.Event()
         self._waiters: dict[int, _Waiter] = {}
         self._runs: dict[int, Run] = {}
-        self._reloading: dict[int, int] = {}  # a reload's number to that of the run it is for
+        # A reload's number to that of the run it is for, None for a load.
+        self._reloading: dict[int, int | None] = {}
         self._loaded: LoadedSummary | None = None
         self._needs_reload = False
         self._log: deque[LogLine] = deque(maxlen=KEPT_LOG_LINES)
@@ -90,25 +92,24 @@ class EngineClient:
     def load(
         self, request: LoadRequest, on_progress: ProgressCallback | None = None
     ) -> LoadedSummary:
-        """Blocks until loaded. Raises the EngineError; what was loaded before then stays."""
+        """Blocks until loaded. Raises the EngineError; what was loaded before then stays.
+
+        on_progress is called in the caller's thread.
+        """
         self.start()
         with self._lock:
             self._send_reload()
-            identity = next(self._numbers)
-            waiter = self._waiters[identity] = _Waiter(on_progress)
-            self._send(Load(identity, request))
-        self._wait(waiter)
-        if self._loaded is None:
+            waiter = self._submit(lambda identity: Load(identity, request))
+        self._wait(waiter, on_progress)
+        if waiter.loaded is None:
             raise EngineDiedError("the engine reported no loaded model")
-        return self._loaded
+        return waiter.loaded
 
     def unload(self) -> None:
         self.start()
         with self._lock:
-            identity = next(self._numbers)
-            waiter = self._waiters[identity] = _Waiter(None)
             self._needs_reload = False
-            self._send(Unload(identity))
+            waiter = self._submit(Unload)
         self._wait(waiter)
 
     def generate(self, request: GenerateRequest) -> Run:
@@ -118,12 +119,12 @@ class EngineClient:
             reload = self._send_reload()
             identity = next(self._numbers)
             run = Run(identity, lambda: self._cancel(identity, request.sampling.seed or 0))
+            self._send(Generate(identity, request))
             if reload is not None:
                 self._reloading[reload] = identity
             if self._runs:
                 run.push(Queued(len(self._runs)))
             self._runs[identity] = run
-            self._send(Generate(identity, request))
             return run
 
     def make_model(
@@ -137,10 +138,8 @@ class EngineClient:
         """A copy without layers (skip; () chooses them) or in another weight format."""
         self.start()
         with self._lock:
-            identity = next(self._numbers)
-            waiter = self._waiters[identity] = _Waiter(on_progress)
-            self._send(MakeModel(identity, source, skip, file_format))
-        self._wait(waiter)
+            waiter = self._submit(lambda identity: MakeModel(identity, source, skip, file_format))
+        self._wait(waiter, on_progress)
         if waiter.made is None:
             raise EngineDiedError("the engine reported no file")
         return waiter.made
@@ -204,12 +203,20 @@ class EngineClient:
         except OSError as error:
             raise EngineDiedError("the engine stopped; try again") from error
 
+    def _submit(self, make: Callable[[int], Command]) -> _Waiter:
+        """Sends a command whose end someone waits for; with the lock held."""
+        identity = next(self._numbers)
+        self._send(make(identity))
+        waiter = self._waiters[identity] = _Waiter()
+        return waiter
+
     def _send_reload(self) -> int | None:
         """Brings back what a dead engine had loaded; the command's number if that was needed."""
         if not self._needs_reload or self._loaded is None:
             return None
         identity = next(self._numbers)
         self._send(Load(identity, self._loaded.request))
+        self._reloading[identity] = None
         self._needs_reload = False
         return identity
 
@@ -230,8 +237,10 @@ class EngineClient:
         for place, waiting in enumerate(list(self._runs.values())[1:], start=1):
             waiting.push(Queued(place))
 
-    def _wait(self, waiter: _Waiter) -> None:
-        waiter.finished.wait()
+    def _wait(self, waiter: _Waiter, on_progress: ProgressCallback | None = None) -> None:
+        while (progress := waiter.progress.get()) is not None:
+            if on_progress is not None:
+                on_progress(progress)
         if waiter.error is not None:
             raise waiter.error
 
@@ -260,13 +269,13 @@ class EngineClient:
                     run.push(reply.event)
             elif isinstance(reply, LoadProgress):
                 waiter = self._waiters.get(reply.id)
-                if waiter is not None and waiter.on_progress is not None:
-                    waiter.on_progress(reply)
+                if waiter is not None:
+                    waiter.progress.put(reply)
             elif isinstance(reply, Made):
                 waiter = self._waiters.pop(reply.id, None)
                 if waiter is not None:
                     waiter.made = Path(reply.path)
-                    waiter.finished.set()
+                    waiter.progress.put(None)
             else:
                 self._loaded = reply.loaded
                 self._finish(reply)
@@ -277,10 +286,13 @@ class EngineClient:
             error = ERROR_KINDS.get(reply.kind, EngineError)(reply.message)
         waiter = self._waiters.pop(reply.id, None)
         if waiter is not None:
-            waiter.error = error
-            waiter.finished.set()
-        reloaded_for = self._reloading.pop(reply.id, reply.id)
-        run = self._runs.pop(reloaded_for, None) if error or reloaded_for == reply.id else None
+            waiter.error, waiter.loaded = error, reply.loaded
+            waiter.progress.put(None)
+        ended: int | None = reply.id
+        if reply.id in self._reloading:
+            reloaded_for = self._reloading.pop(reply.id)
+            ended = reloaded_for if error is not None else None
+        run = self._runs.pop(ended, None) if ended is not None else None
         if run is not None:
             if error is not None:
                 run.push(error)
@@ -299,15 +311,21 @@ class EngineClient:
             if self._connection is not connection:
                 return
             self._connection = self._process = self._ready = None
+            if self._reloading:  # it died of what it was to bring back, and would again
+                self._loaded = None
             self._reloading.clear()
             reason = last_words(process.exitcode, self._data_folder)
             died = f"the engine stopped unexpectedly: {reason}"
             self._needs_reload = self._loaded is not None
+            back = "what was loaded before comes back when needed"
+            again = "send the next message"
+            if self._loaded is None:
+                back = again = "choose a model and load it"
             waiters, self._waiters = list(self._waiters.values()), {}
             runs, self._runs = list(self._runs.values()), {}
             self._ready_event.set()
         for waiter in waiters:
-            waiter.error = EngineDiedError(f"{died}; what was loaded before comes back when needed")
-            waiter.finished.set()
+            waiter.error = EngineDiedError(f"{died}; {back}")
+            waiter.progress.put(None)
         for run in runs:
-            run.push(EngineDiedError(f"{died}; the reply so far is kept, send the next message"))
+            run.push(EngineDiedError(f"{died}; the reply so far is kept, {again}"))

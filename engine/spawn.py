@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
+from engine.errors import EngineDiedError
 from engine.folders import DataFolder
 
 
@@ -20,10 +21,17 @@ def output_file(data_folder: DataFolder) -> Path:
 
 
 def start_process(data_folder: DataFolder) -> tuple[SpawnProcess, Connection]:
-    """A new engine process and this side's end of its pipe."""
+    """A new engine process and this side's end of its pipe. EngineDiedError if it cannot start."""
+    try:
+        data_folder.ensure()
+        output_file(data_folder).write_bytes(b"")  # an earlier engine's last words are not its own
+    except OSError as error:
+        raise EngineDiedError(
+            f"the engine cannot write to {error.filename or data_folder.root} ({error.strerror}); "
+            "free some space, or choose another --data-dir"
+        ) from error
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    data_folder.ensure()
     # Only the name is imported here: the worker's module loads llama.cpp.
     process = context.Process(
         target=_run_worker, args=(theirs, data_folder), daemon=True, name="forerun-engine"
