@@ -12,9 +12,20 @@ from collections.abc import Sequence
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments and not arguments[0].startswith("-"):
+    if _names_command(arguments):
         return _run_command(arguments)
     return _run_page(arguments)
+
+
+def _names_command(arguments: Sequence[str]) -> bool:
+    """The page takes options only, so any other word is a command; global options may precede."""
+    words = iter(arguments)
+    for word in words:
+        if word == "--data-dir":
+            next(words, None)
+        elif word != "--verbose" and not word.startswith("--data-dir="):
+            return not word.startswith("-")
+    return False
 
 
 def _run_command(arguments: Sequence[str]) -> int:

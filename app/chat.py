@@ -72,7 +72,7 @@ class Chat:
             stored = () if conversation is None else self._store.messages(conversation)
             return {
                 "conversation": conversation,
-                "messages": [self._drawn(m) for m in stored],
+                "messages": [self._drawn(m, self._active.get(conversation or 0)) for m in stored],
                 "seq": session.head,
             }
 
@@ -158,10 +158,12 @@ class Chat:
     def announce(self) -> None:
         self._sessions.broadcast({"k": "conversations", "items": self.conversations()})
 
-    def _drawn(self, message: StoredMessage) -> dict[str, Any]:
-        active = self._active.get(self._store.conversation_of(message.id) or -1)
-        drawn = asdict(message)
-        if active and active.reply.message == message.id:
+    @staticmethod
+    def _drawn(message: StoredMessage, active: ActiveRun | None) -> dict[str, Any]:
+        """A reply being written is further than its stored form; no other one is being written."""
+        is_active = active is not None and active.reply.message == message.id
+        drawn = asdict(message) | {"streaming": is_active}
+        if active is not None and is_active:
             drawn |= {"tokens": list(active.reply.tokens), "details": dict(active.reply.details)}
         return drawn
 

@@ -108,6 +108,11 @@ class Handlers:
             log.exception("the conversation file failed")
             message = f"Conversations cannot be read or written: {error}."
             return {"error": {"kind": "StorageError", "message": message}}
+        except OSError as error:
+            log.exception("the data folder failed")
+            reason = f"{error.strerror or error} ({error.filename or 'data folder'})"
+            message = f"A file cannot be read or written: {reason}."
+            return {"error": {"kind": "StorageError", "message": message}}
         except (KeyError, TypeError, ValueError) as error:
             log.warning("malformed request from the page", exc_info=True)
             return {"error": {"kind": "BadRequest", "message": f"malformed request: {error!r}"}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import socket
+import sqlite3
 import sys
 import webbrowser
 from collections.abc import Sequence
@@ -33,6 +34,10 @@ def run_page(arguments: Sequence[str]) -> int:
         return 0
     except OSError as error:
         print(f"forerun: {error} (check that the folder is writable)", file=sys.stderr)
+        return 1
+    except sqlite3.Error as error:
+        advice = "check that the data folder is writable, or choose another --data-dir"
+        print(f"forerun: the conversation file cannot be used: {error} ({advice})", file=sys.stderr)
         return 1
 
 

@@ -84,6 +84,9 @@ class Loading:
             self._preferences.set_models(request.target, drafters)
         except EngineError as error:
             self._error = {"kind": type(error).__name__, "message": str(error)}
+        except OSError as error:  # loaded, but the choice could not be kept
+            message = f"The choice is not kept for the next start: {error.strerror or error}."
+            self._error = {"kind": "StorageError", "message": message}
         finally:
             self._progress = None
             with self._lock:

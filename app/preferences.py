@@ -89,7 +89,7 @@ class PreferencesFile:
             return Preferences()
         try:
             return _parse(json.loads(self._path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError, KeyError, BadOptionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, BadOptionError) as error:
             aside = self._path.with_suffix(".unreadable.json")
             os.replace(self._path, aside)
             self.problem = f"Preferences could not be read ({error}); they are kept in {aside}."

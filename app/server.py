@@ -62,7 +62,7 @@ def create_app(services: Services, host: str = "127.0.0.1") -> FastAPI:
         theme=gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["monospace"]),
         head=HEAD,
     )
-    app.add_middleware(Guard, hosts=LOOPBACK_NAMES if is_loopback(host) else ())
+    app.add_middleware(Guard, hosts=(*LOOPBACK_NAMES, host) if is_loopback(host) else ())
     return app
 
 

@@ -290,4 +290,15 @@ def test_a_full_disk_is_told_and_blocks_nothing(tmp_path: Path) -> None:
     assert end["details"]["error"]["message"].endswith("database or disk is full.")
     assert "error" not in page.ask("send", conversation=conversation, text="and again")
     page.wait_for("end", 3)
+    opened = page.ask("open", conversation=conversation)["result"]
+    assert not any(message["streaming"] for message in opened["messages"])
     application.close()
+
+
+def test_preferences_that_cannot_be_written_are_told(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "preferences.part").mkdir()
+    assert page.ask("view", changes={"theme": "dark"})["error"]["kind"] == "StorageError"
+    page.ask("load", target="starter", drafters=[])
+    page.services.loading.wait(WAIT)
+    state = page.services.loading.state()
+    assert state["error"]["kind"] == "StorageError" and state["loaded"] is not None

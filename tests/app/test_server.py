@@ -149,3 +149,14 @@ def test_unwritable_data_folder_is_one_line(
     assert main(["--no-browser", "--data-dir", str(blocked)]) == 1
     error = capsys.readouterr().err
     assert error.startswith("forerun: ") and error.count("\n") == 1
+
+
+def test_a_damaged_conversation_file_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from app.__main__ import main
+
+    (tmp_path / "conversations.sqlite3").write_text("no database, " * 100)
+    assert main(["--no-browser", "--data-dir", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("forerun: ") and error.count("\n") == 1

@@ -132,7 +132,9 @@ def test_a_setting_of_another_version_is_left_out(tmp_path: Path) -> None:
     assert PreferencesFile(path).current.settings.top_k == 7
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"settings": {"top_k": "x"}}', "{}"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"settings": []}', '{"settings": {"top_k": "x"}}', "{}"]
+)
 def test_unreadable_preferences_are_put_aside(tmp_path: Path, text: str) -> None:
     path = tmp_path / "preferences.json"
     path.write_text(text)

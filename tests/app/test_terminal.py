@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
     ("argv", "said"),
     [
         (["nonsense"], "nonsense"),
+        (["--data-dir", "somewhere", "nonsense"], "nonsense"),
+        (["--data-dir=somewhere", "--verbose", "models", "nonsense"], "nonsense"),
         (["--prot", "1"], "--prot"),
         (["--port", "many"], "many"),
         (["--port", "99999"], "65535"),
