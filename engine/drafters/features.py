@@ -109,7 +109,7 @@ class FeatureDrafter:
 
     def fed(self, start: int, tokens: Sequence[int], features: NDArray[np.float32]) -> None:
         if start != len(self._tokens):
-            raise DrafterError("it has not seen all of the text; start a new chat to use it")
+            raise DrafterError("it has not seen all of the text")
         self._tokens.extend(tokens)
         self._waiting.extend(features)
         if len(self._waiting) >= _WAITING_ROWS:
@@ -117,6 +117,13 @@ class FeatureDrafter:
 
     def verified(self, start: int, tokens: Sequence[int], features: NDArray[np.float32]) -> None:
         self._verified = (start, tuple(tokens), features)
+
+    def kept(self, rows: Sequence[int]) -> None:
+        if self._verified is None:
+            return
+        start, tokens, features = self._verified
+        self._verified = None
+        self.fed(start, [tokens[row] for row in rows], features[list(rows)])
 
     def fail(self, error: EngineError) -> None:
         self._failure = error
@@ -161,14 +168,7 @@ class FeatureDrafter:
         return draft_chain(self, round_)
 
     def observe(self, observation: Observation) -> None:
-        if self._verified is None or self._failure is not None:
-            return
-        start, tokens, features = self._verified
-        self._verified = None
-        # What the reply's end cut off is not in the target's cache.
-        path = observation.accepted_path[: len(observation.emitted) - 1]
-        rows = [0, *(1 + node for node in path)]
-        self.fed(start, [tokens[row] for row in rows], features[rows])
+        """Nothing to do: the target's cache tells what it kept, whoever proposed it."""
 
     def close(self) -> None:
         if self._decoder is not None:

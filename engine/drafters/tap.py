@@ -36,6 +36,10 @@ class Follower(Protocol):
         self, start: int, tokens: Sequence[int], features: NDArray[np.float32]
     ) -> None: ...
 
+    def kept(self, rows: Sequence[int]) -> None:
+        """Which rows of the verified pass stay, in the order of the text."""
+        ...
+
     def fail(self, error: EngineError) -> None:
         """What went wrong while the target worked; to be raised when the drafter is asked."""
         ...
@@ -76,6 +80,13 @@ class TargetTap:
 
     def verified(self, start: int, tokens: Sequence[int]) -> None:
         self._tell(len(tokens), lambda one, features: one.verified(start, tokens, features))
+
+    def kept(self, rows: Sequence[int]) -> None:
+        for follower in self._followers:
+            try:
+                follower.kept(rows)
+            except EngineError as error:
+                follower.fail(error)
 
     def _tell(self, rows: int, tell: Callable[[Follower, NDArray[np.float32]], None]) -> None:
         if self._context is None:

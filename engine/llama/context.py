@@ -224,6 +224,11 @@ class Context:
 
     def keep_path(self, last_token: int, proposal: Proposal, path: Sequence[int]) -> None:
         """After verify: the cache holds what it held, last_token and the path, nothing else."""
+        self._keep(last_token, proposal, path)
+        if self.listener is not None:
+            self.listener.kept([0, *(1 + node for node in path)])
+
+    def _keep(self, last_token: int, proposal: Proposal, path: Sequence[int]) -> None:
         if proposal.is_chain:
             self.truncate(len(self.tokens) - len(proposal) + len(path))
             return

@@ -42,7 +42,11 @@ class PassListener(Protocol):
         ...
 
     def verified(self, start: int, tokens: Sequence[int]) -> None:
-        """A pass has verified the last token and a proposal; observations say what stays."""
+        """A pass has verified the last token and a proposal, of which some rows will stay."""
+        ...
+
+    def kept(self, rows: Sequence[int]) -> None:
+        """Which rows of the verified pass stay in the cache, in the order of the text."""
         ...
 
 

@@ -83,6 +83,19 @@ def test_loads_with_heads(session: Session, target: Path, kind: str) -> None:
     assert reply(session).tokens == plain.tokens
 
 
+@pytest.mark.parametrize("group", ["vote", "mixture", "union", "best", "first"])
+def test_ensembles_of_heads(session: Session, target: Path, group: str) -> None:
+    """One member reads hidden states, the other the inputs of layers."""
+    load(session, target, None)
+    plain = reply(session)
+    files = {kind: heads_for(target, kind, plain.tokens) for kind in ("medusa", "eagle3")}
+    load(session, target, f"{group}(medusa:{files['medusa']},eagle3:{files['eagle3']})")
+    for _ in range(2):
+        drafted = reply(session)
+        assert drafted.tokens == plain.tokens
+        assert drafted.stats.proposed > 0
+
+
 def test_an_impossible_load_leaves_the_present_one(session: Session, target: Path) -> None:
     load(session, target, None)
     plain = reply(session)
