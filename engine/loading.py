@@ -20,7 +20,7 @@ from engine.llama.library import Library, devices
 from engine.llama.model import Model, ModelOptions
 from engine.measurements import Measurements, measurement_key
 from engine.models.catalogue import Catalogue
-from engine.models.gguf import GgufInfo, inspect
+from engine.models.gguf import GgufInfo, file_key, inspect
 from engine.models.heads import require_eagle3, require_medusa, require_mtp
 from engine.models.locate import LocatedModel, locate
 from engine.models.medusa_file import MedusaHeads
@@ -36,7 +36,10 @@ Report = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """A load request that passed every check that can be made before reading weights."""
+    """A load request that passed every check that can be made before reading weights.
+
+    files: what it would read, with sizes and times, so that a replaced file is noticed.
+    """
 
     request: LoadRequest
     target: LocatedModel
@@ -45,6 +48,7 @@ class LoadPlan:
     context_length: int
     threads: int
     notices: tuple[str, ...]
+    files: tuple[tuple[Path, int, int], ...]
 
 
 class Loader:
@@ -73,9 +77,11 @@ class Loader:
             info.context_length or DEFAULT_CONTEXT, DEFAULT_CONTEXT
         )
         expression = parse_expression(request.drafter) if request.drafter else None
-        plans = [ModelPlan(info, request.gpu_layers if devices() else 0, swa_full=False)]
+        gpu_layers = request.gpu_layers if devices() else 0
+        branches = expression is not None and expression.may_branch
+        plans = [ModelPlan(info, gpu_layers, swa_full=branches)]
         if expression is not None:
-            plans.extend(self._drafter_plans(expression, target.path, info))
+            plans.extend(self._drafter_plans(expression, target.path, info, gpu_layers))
         notices = _check_memory(plans, context_length, bytes_in_use)
         return LoadPlan(
             request=request,
@@ -85,10 +91,11 @@ class Loader:
             context_length=context_length,
             threads=request.threads or default_threads(),
             notices=notices,
+            files=tuple(file_key(Path(one.info.path)) for one in plans),
         )
 
     def _drafter_plans(
-        self, expression: DrafterExpression, target: Path, target_info: GgufInfo
+        self, expression: DrafterExpression, target: Path, target_info: GgufInfo, gpu_layers: int
     ) -> list[ModelPlan]:
         plans = []
         for leaf in expression.leaves():
@@ -96,9 +103,10 @@ class Loader:
                 path = self.find_model(leaf.argument)
                 require = require_pair if leaf.kind == "model" else require_shared
                 require(target, path)
-                plans.append(ModelPlan(inspect(path), output_rows=1, swa_full=False))
+                plans.append(ModelPlan(inspect(path), gpu_layers, output_rows=1, swa_full=False))
             elif leaf.kind == "early-exit":
-                plans.append(ModelPlan(_skipped_info(leaf, target_info), output_rows=1))
+                skipped = _skipped_info(leaf, target_info)
+                plans.append(ModelPlan(skipped, gpu_layers, output_rows=1, swa_full=False))
             elif leaf.kind == "medusa":
                 file = parse_heads(leaf.kind, leaf.argument).file
                 heads = require_medusa(target, heads_path(leaf.kind, file, self.find_model))
@@ -106,7 +114,7 @@ class Loader:
             elif leaf.kind == "eagle3":
                 file = parse_heads(leaf.kind, leaf.argument).file
                 drafter = require_eagle3(target, heads_path(leaf.kind, file, self.find_model))
-                plans.append(ModelPlan(drafter.info, output_rows=ROWS_AT_ONCE, ubatch=ROWS_AT_ONCE))
+                plans.append(ModelPlan(drafter.info, gpu_layers, ROWS_AT_ONCE, ubatch=ROWS_AT_ONCE))
             elif leaf.kind == "mtp":
                 require_mtp(target_info)
         return plans

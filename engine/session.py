@@ -16,7 +16,7 @@ from engine.drafters.base import Drafter
 from engine.drafters.build import build_drafter
 from engine.drafters.tap import TargetTap
 from engine.drafters.workshop import Workshop
-from engine.errors import BadOptionError, EngineError
+from engine.errors import BadOptionError, EngineError, RunError
 from engine.events import RunEvent
 from engine.folders import DataFolder
 from engine.llama.abort import AbortFlag
@@ -76,16 +76,22 @@ class Session:
         in_use = _bytes_in_use(self.summary)
         plan = self._loader.plan(request, in_use)
         previous = self._loaded
-        if previous is not None and previous.plan.request == request:
+        if previous is not None and _is_same(previous.plan, plan):
             return previous.summary
         self.unload()
         try:
             self._loaded = self._open(plan, report)
-        except EngineError:
+        except EngineError as error:
             if previous is not None:
-                self._loaded = self._open(previous.plan, report)
+                self._bring_back(previous.plan, report, error)
             raise
         return self._loaded.summary
+
+    def _bring_back(self, plan: LoadPlan, report: Report, error: EngineError) -> None:
+        try:
+            self._loaded = self._open(plan, report)
+        except EngineError as second:
+            raise RunError(f"{error}; what was loaded before is lost too: {second}") from error
 
     def unload(self) -> None:
         if self._loaded is not None:
@@ -203,6 +209,10 @@ class Session:
         yield reply.finished()
 
 
+def _is_same(loaded: LoadPlan, wanted: LoadPlan) -> bool:
+    return loaded.request == wanted.request and loaded.files == wanted.files
+
+
 def _controller(loaded: _Loaded, drafting: DraftParams) -> Controller:
     if loaded.drafter is None or drafting.speculate == "off":
         return NeverDraft()
@@ -230,7 +240,8 @@ def _summary(
     template: ChatTemplate,
     strict_width: int | None,
 ) -> LoadedSummary:
-    memory = estimate(ModelPlan(plan.info, swa_full=False), plan.context_length)
+    branches = drafter is not None and drafter.max_leaves > 1
+    memory = estimate(ModelPlan(plan.info, swa_full=branches), plan.context_length)
     drafters = (
         ()
         if drafter is None

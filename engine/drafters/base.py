@@ -79,7 +79,7 @@ class Observation:
 class Drafter(Protocol):
     """name: as shown in traces. memory_bytes: weights and KV. needs: of the target's pass.
 
-    samples: whether its proposals can carry a real q. max_leaves: 1 for chains.
+    max_leaves: of its proposals, 1 for chains.
     """
 
     @property

@@ -30,6 +30,13 @@ class DrafterExpression:
             return (self,)
         return tuple(leaf for member in self.members for leaf in member.leaves())
 
+    @property
+    def may_branch(self) -> bool:
+        """Whether its proposals can be trees."""
+        if self.kind in ("union", "tree") or "tree=" in self.argument:
+            return True
+        return any(member.may_branch for member in self.members)
+
 
 def parse_expression(text: str) -> DrafterExpression:
     """BadOptionError when the text is not a drafter expression."""

@@ -107,6 +107,14 @@ def test_what_cannot_be_loaded_leaves_what_was_loaded(
     assert reply(shared, raw("hello")).stats.emitted > 0
 
 
+def test_a_replaced_file_is_read_again(shared: EngineClient, tiny: Path, tmp_path: Path) -> None:
+    request = LoadRequest(str(tiny), threads=1)
+    before = shared.load(request)
+    assert shared.load(request) == before
+    write_tiny_gguf(tmp_path / "other.gguf", layers=4).replace(tiny)
+    assert shared.load(request).target.bytes < before.target.bytes
+
+
 def test_unloading_and_loading_again(shared: EngineClient, tiny: Path) -> None:
     shared.load(LoadRequest(str(tiny), threads=1))
     shared.unload()
