@@ -15,7 +15,10 @@ GREEDY = SamplingParams(temperature=0.0)
 
 
 class TinyReply:
-    """One greedy (or seeded) reply. tokens: emitted. accepted: drafted and kept."""
+    """One greedy (or seeded) reply. tokens: emitted. accepted: drafted and kept.
+
+    depth, width: of the deepest proposal and of the widest pass.
+    """
 
     def __init__(
         self,
@@ -25,13 +28,14 @@ class TinyReply:
         count: int = 40,
         sampling: SamplingParams = GREEDY,
         depth: int = 4,
+        width: int = 17,
     ) -> None:
         drafting = DraftParams("always" if drafter else "off", depth, coupling="seed")
         controller = AlwaysDraft(depth) if drafter else NeverDraft()
         request = GenerateRequest(
             raw_prompt="x", max_tokens=count, sampling=sampling, drafting=drafting
         )
-        setup = ReplySetup(context, drafter, controller, 17)
+        setup = ReplySetup(context, drafter, controller, width)
         reply = Reply(setup, request, prompt, sampling.seed or 0)
         self.events = [*reply.prefill(lambda: False), *reply.rounds(lambda: False)]
         self.rounds = [event for event in self.events if isinstance(event, RoundTrace)]
