@@ -144,7 +144,7 @@ class Session:
             context=context,
             drafter=drafter,
             template=template,
-            max_width=strict_width or WIDEST_PASS,
+            max_width=min(strict_width or WIDEST_PASS, context.widest_verify),
             summary=_summary(plan, context, drafter, template, strict_width),
             auto=auto,
             held=[],

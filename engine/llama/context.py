@@ -121,10 +121,19 @@ class Context:
         native.llama_memory_clear(self._memory, True)
         return possible
 
+    @property
+    def widest_verify(self) -> int:
+        """Rows of a pass that can be cut back to its first one."""
+        if self.model.has_recurrent_state:
+            return min(self.options.max_rows, self.options.max_rollback + 1)
+        return self.options.max_rows
+
     # Cutting back
 
     def reuse(self, tokens: Sequence[int]) -> int:
         """Keeps the longest common prefix with `tokens` and drops the rest; returns its length."""
+        if self.options.max_leaves > 1:  # a round that failed may have left its tree
+            native.llama_memory_seq_keep(self._memory, 0)
         common = 0
         for held, wanted in zip(self.tokens, tokens, strict=False):
             if held != wanted:
@@ -134,10 +143,9 @@ class Context:
             common = min(common, self.listener.cut(common))
         if common < len(self.tokens) and not self._may_cut_to(common):
             common = 0
-        if common == 0:
+        if common == 0 or not self._cut(common):
             self.clear()
-        else:
-            self.truncate(common)
+            return 0
         return common
 
     def _may_cut_to(self, length: int) -> bool:
@@ -152,11 +160,17 @@ class Context:
 
     def truncate(self, length: int) -> None:
         """Drops every cached token from `length` on; NativeError when the cache refuses."""
-        if length >= len(self.tokens):
-            return
-        if not native.llama_memory_seq_rm(self._memory, 0, length, -1):
+        if not self._cut(length):
             raise NativeError(f"the KV cache could not be cut back to {length} tokens")
+
+    def _cut(self, length: int) -> bool:
+        """False when the cache refuses: a recurrent state goes back max_rollback tokens at most."""
+        if length >= len(self.tokens):
+            return True
+        if not native.llama_memory_seq_rm(self._memory, 0, length, -1):
+            return False
         del self.tokens[length:]
+        return True
 
     def clear(self) -> None:
         if self.listener is not None:

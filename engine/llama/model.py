@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ class Model:
         callback = native.llama_progress_callback(progress)
         params.progress_callback = callback
         log.forget_problems()
-        self._handle = native.llama_model_load_from_file(str(path).encode(), params)
+        self._handle = native.llama_model_load_from_file(os.fsencode(path), params)
         if not self._handle:
             reason = log.last_problem() or "no reason given"
             raise ModelFileError(f"{path.name} could not be loaded: {reason}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -55,8 +56,8 @@ def requantize(source: Path, destination: Path, file_format: str, log: NativeLog
 def _run(source: Path, destination: Path, params: object, log: NativeLog) -> None:
     log.forget_problems()
     code = native.llama_model_quantize(
-        str(source).encode(),
-        str(destination).encode(),
+        os.fsencode(source),
+        os.fsencode(destination),
         ctypes.byref(params),  # type: ignore[arg-type]
     )
     if code != 0:

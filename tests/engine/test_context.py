@@ -174,6 +174,18 @@ def test_reuse_keeps_the_common_prefix_only(starter_context: Context, text: list
     assert context.reuse([1, 2, 3]) == 0 and context.tokens == []
 
 
+def test_a_tree_left_by_a_failed_round_is_dropped(
+    starter_context: Context, text: list[int]
+) -> None:
+    """A round can fail between verify and keep_path, as it does on logits that are no numbers."""
+    prefill(starter_context, text)
+    expected = starter_context.verify(text[-1], TREE).copy()
+    starter_context.reuse(text[:-1])
+    for row, again in zip(expected, starter_context.verify(text[-1], TREE), strict=True):
+        assert divergence(row, again) < CLOSE
+    starter_context.keep_path(text[-1], TREE, ())
+
+
 def test_an_abort_in_a_pass_leaves_the_state_before_it(starter: Model, text: list[int]) -> None:
     abort = AbortFlag()
     with Context(starter, ContextOptions(1024, 65, THREADS, max_leaves=8), abort) as context:
