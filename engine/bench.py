@@ -108,7 +108,6 @@ def run_bench(
         mode.reply(prompts[0])  # warm-up, not counted
     samples: list[BenchSample] = []
     for index, prompt in enumerate(prompts):
-        plain_tokens: tuple[int, ...] = ()
         taken: dict[str, Finished] = {}
         # Another mode starts each time: whoever comes first finds a cooler machine.
         for offset in range(len(modes)):

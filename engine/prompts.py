@@ -33,17 +33,27 @@ BUILT_IN: tuple[TrialPrompt, ...] = (
 def read_prompts(file: Path | None, limit: int | None = None) -> tuple[TrialPrompt, ...]:
     """Prompts of a file, one JSON object a line: "prompt", or "turns" (the first one is used).
 
-    None gives the built-in ones. BadOptionError when a line is neither.
+    None gives the built-in ones. BadOptionError when a line is neither, or limit is below 1.
     """
+    if limit is not None and limit < 1:
+        raise BadOptionError("--limit must be 1 or more")
     prompts = BUILT_IN if file is None else tuple(_parse(file))
     if not prompts:
         raise BadOptionError(f"{file} holds no prompts")
     return prompts if limit is None else prompts[:limit]
 
 
+def read_text(file: Path) -> str:
+    """A file of the user's. BadOptionError when it is not UTF-8."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadOptionError(f"{file} is not UTF-8 text; save it as UTF-8") from error
+
+
 def _parse(file: Path) -> list[TrialPrompt]:
     prompts = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(read_text(file).splitlines(), start=1):
         if not line.strip():
             continue
         try:

@@ -12,7 +12,14 @@ import numpy as np
 
 from engine.events import Finished, RoundTrace, RunEvent
 from engine.prompts import TrialPrompt
-from engine.request import Coupling, DraftParams, GenerateRequest, Message, SamplingParams
+from engine.request import (
+    Coupling,
+    DraftParams,
+    GenerateRequest,
+    Message,
+    SamplingParams,
+    Speculate,
+)
 
 NEAR_TIE = 1.0
 """Logits move by up to this much between kernels for one and for many rows (measured: 0.8)."""
@@ -157,8 +164,9 @@ def check_law(
     """First two tokens, `draws` times plain and `draws` times speculative, other seeds each."""
     request = GenerateRequest(messages=(Message("user", prompt.text),), max_tokens=2)
     samples: list[list[tuple[int, ...]]] = []
-    for offset, speculate in enumerate(("off", "always")):
-        drafting = DraftParams(speculate="off" if speculate == "off" else "always", draft_max=2)
+    modes: tuple[Speculate, ...] = ("off", "always")
+    for offset, speculate in enumerate(modes):
+        drafting = DraftParams(speculate, draft_max=2)
         samples.append(
             [
                 _tokens(

@@ -18,7 +18,7 @@ from engine.cli.options import (
 )
 from engine.cli.parser import Subparsers
 from engine.client import EngineClient
-from engine.errors import RunError
+from engine.errors import BadOptionError, RunError
 from engine.events import Finished
 from engine.prompts import TrialPrompt, read_prompts
 from engine.request import DraftParams, GenerateRequest, LoadRequest, Message, SamplingParams
@@ -46,16 +46,20 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    for name in ("limit", "per_category"):
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise BadOptionError(f"--{name.replace('_', '-')} must be 1 or more")
     prompts = read_prompts(arguments.prompts)
     if arguments.per_category:
         prompts = _of_each_category(prompts, arguments.per_category)
-    prompts = prompts[: arguments.limit] if arguments.limit else prompts
+    prompts = prompts[: arguments.limit]
     with contextlib.ExitStack() as stack:
         modes = _modes(arguments, stack)
         report = run_bench(modes, prompts, _show_sample)
+    print("\n".join(_lines(report)))
     if arguments.json:
         arguments.json.write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")
-    print("\n".join(_lines(report)))
     return 0
 
 

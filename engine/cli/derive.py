@@ -20,7 +20,7 @@ def add_parsers(subparsers: Subparsers) -> None:
     )
     skipping.add_argument("model", help=_MODEL_HELP)
     skipping.add_argument(
-        "--skip", metavar="10+13+16", default="", help="default: one in seven, in the middle"
+        "--skip", metavar="10+13+16", default="", help="default: one in fifteen, near the middle"
     )
     skipping.set_defaults(func=_skip_layers)
     quantizing = subparsers.add_parser(

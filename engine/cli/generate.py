@@ -23,6 +23,7 @@ from engine.cli.options import (
 from engine.cli.parser import Subparsers
 from engine.errors import BadOptionError, RunError
 from engine.events import Finished, Notice, RoundTrace
+from engine.prompts import read_text
 from engine.request import GenerateRequest, Message
 from engine.run import Run
 
@@ -73,7 +74,7 @@ def _request(arguments: argparse.Namespace) -> GenerateRequest:
     sampling, drafting = sampling_params(arguments), draft_params(arguments)
     text = arguments.prompt
     if arguments.prompt_file is not None:
-        text = arguments.prompt_file.read_text(encoding="utf-8")
+        text = read_text(arguments.prompt_file)
     if arguments.raw:
         if text is None or arguments.system:
             raise BadOptionError("--raw takes --prompt or --prompt-file, without --system")
@@ -97,7 +98,7 @@ def _request(arguments: argparse.Namespace) -> GenerateRequest:
 
 def _messages(file: Path) -> list[Message]:
     try:
-        content: Any = json.loads(file.read_text(encoding="utf-8"))
+        content: Any = json.loads(read_text(file))
     except ValueError as error:
         raise BadOptionError(f"{file} is not JSON: {error}") from error
     expected = BadOptionError(

@@ -11,6 +11,7 @@ from engine.cli.engine_access import load_shown, open_engine
 from engine.cli.options import add_load_options, existing_file, load_request
 from engine.cli.parser import Subparsers
 from engine.client import EngineClient
+from engine.errors import BadOptionError
 from engine.events import RunEvent
 from engine.prompts import TrialPrompt, read_prompts
 from engine.request import GenerateRequest, SamplingParams
@@ -39,6 +40,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.draws < 0:
+        raise BadOptionError("--draws must be 0 (leave it out) or more")
     prompts = read_prompts(arguments.prompts, arguments.limit)
     with open_engine(arguments) as client:
         loaded = load_shown(client, load_request(arguments), verbose=arguments.verbose)

@@ -82,6 +82,8 @@ class DownloadJob:
         self._set(replace(self._snapshot, state="running", message="connecting"))
         try:
             outcome = self._supervise()
+            if outcome.event == "done":
+                self._hooks.arrived()
         except EngineError as error:
             outcome = failure(error)
         except OSError as error:
@@ -101,6 +103,7 @@ class DownloadJob:
 
     def is_present(self, path: Path) -> None:
         """There is nothing to download."""
+        self._hooks.arrived()
         self._settle(DownloadEvent("done", total=path.stat().st_size, path=str(path)))
 
     def clean(self) -> None:
@@ -154,7 +157,6 @@ class DownloadJob:
         ended = replace(self._snapshot, message="", bytes_per_second=0.0, seconds_left=None)
         if event.event == "done":
             shutil.rmtree(self.spec.work, ignore_errors=True)
-            self._hooks.arrived()
             done = replace(ended, bytes=event.total, total=event.total, path=Path(event.path))
             self._set(replace(done, state="done"))
         elif cancelled:

@@ -8,6 +8,7 @@ separator is a path. Nothing else is a model.
 from __future__ import annotations
 
 import difflib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,12 +80,12 @@ def _hub_file(reference: str) -> LocatedModel:
 
 
 def _local_file(reference: str) -> LocatedModel:
-    path = Path(reference).expanduser()
+    path = Path(os.path.abspath(Path(reference).expanduser()))  # without "..", as `remove` needs
     if path.is_dir():
         raise UnknownModelError(f"{reference} is a folder; give the path of a GGUF file in it")
     if not path.is_file():
         raise UnknownModelError(f"there is no file {reference}; check the path")
-    return LocatedModel(str(path.absolute()), path.stem, path.absolute())
+    return LocatedModel(str(path), path.stem, path)
 
 
 def _unknown(reference: str, catalogue: Catalogue) -> str:
