@@ -15,7 +15,8 @@ class ModelChoice:
     """A known model. bytes: size on disk or of the download, 0 if not known.
 
     drafters: suggested ids. problem: why it cannot be used although it is here, else "".
-    heads: kind of drafter it is for another model, "" for a model of its own.
+    heads: kind of drafter it is for another model, "" for a model of its own. mtp_problem: why it
+    cannot draft for itself with an MTP layer, "" if it can.
     """
 
     id: str
@@ -27,6 +28,7 @@ class ModelChoice:
     drafters: tuple[str, ...] = ()
     problem: str = ""
     heads: str = ""
+    mtp_problem: str = "the model has no MTP layer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ def drafter_options(
             "The target itself with some layers skipped. Made on first use, kept on disk.",
             "Without a second model",
         ),
+        _mtp_option(next((model for model in models if model.id == target), None)),
     ]
     for model in models:
         reason = _drafter_reason(model, target, obstacle)
@@ -86,6 +89,17 @@ def drafter_options(
         "Not for this target",
     ]
     return sorted(options, key=lambda option: (order.index(option.group), not option.suggested))
+
+
+def _mtp_option(target: ModelChoice | None) -> Option:
+    reason = target.mtp_problem if target is not None else "choose a target first"
+    return Option(
+        value="mtp",
+        label="MTP layer",
+        detail="The target's own layer for the token after the next.",
+        group="Not for this target" if reason else "Without a second model",
+        reason=reason or None,
+    )
 
 
 def _may_draft_across(model: ModelChoice, target: str | None) -> bool:

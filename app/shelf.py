@@ -14,7 +14,7 @@ from engine.models.download_job import DownloadSnapshot
 from engine.models.downloads import Downloads
 from engine.models.entry import HUB_PREFIX, parse_hub_reference
 from engine.models.gguf import inspect
-from engine.models.heads import HEAD_KINDS, heads_obstacle
+from engine.models.heads import HEAD_KINDS, heads_obstacle, mtp_obstacle
 from engine.models.hub_fetch import list_hub_files
 from engine.models.library import KnownModel, known_models
 from engine.models.locate import locate
@@ -150,6 +150,7 @@ def _choice(model: KnownModel) -> ModelChoice:
         drafters=entry.drafters if entry else (),
         problem=model.problem or (f"needs {needs}" if needs else ""),
         heads=HEAD_KINDS.get(needs or "", ""),
+        mtp_problem=mtp_obstacle(model.info) if model.info is not None else "not downloaded",
     )
 
 

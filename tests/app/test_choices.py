@@ -26,6 +26,7 @@ def test_drafters_that_do_not_fit_say_why() -> None:
     assert {value for value in options if not value.startswith("tli:")} == {
         "ngram",
         "early-exit",
+        "mtp",
         *(f"model:{model.id}" for model in MODELS),
     }
     assert options["ngram"].reason is None and options["early-exit"].reason is None
@@ -70,6 +71,17 @@ def test_heads_are_drafters_of_their_kind_and_no_targets() -> None:
     assert options["eagle3:/h.gguf"].reason is None
     refused = drafter_options([heads], "starter", lambda target, drafter: "made for another")
     assert by_value(refused)["eagle3:/h.gguf"].reason == "made for another"
+
+
+def test_mtp_is_offered_where_the_target_has_such_a_layer() -> None:
+    without = ModelChoice("a", "A", 1, True)
+    with_it = ModelChoice("b", "B", 1, True, mtp_problem="")
+    models = (without, with_it)
+    option = by_value(drafter_options(models, "b", lambda target, drafter: None))["mtp"]
+    assert (option.reason, option.group) == (None, "Without a second model")
+    option = by_value(drafter_options(models, "a", lambda target, drafter: None))["mtp"]
+    assert option.reason == "the model has no MTP layer"
+    assert by_value(drafter_options(models, None, lambda target, drafter: None))["mtp"].reason
 
 
 def test_a_damaged_file_is_greyed() -> None:
