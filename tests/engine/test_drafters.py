@@ -82,6 +82,10 @@ class AskedPolicy:
         ("early-exit:skip=13+10", "early-exit:skip=13+10", 1),
         ("first(ngram,model:a)", "first(ngram,model:a)", 2),
         ("first(ngram, first(early-exit,model:a))", "first(ngram,first(early-exit,model:a))", 3),
+        ("tli:gemma3-270m", "tli:gemma3-270m", 1),
+        ("vote(ngram,model:a,tli:b)", "vote(ngram,model:a,tli:b)", 3),
+        ("union(tree(vote(ngram,early-exit)),model:a)",) * 2 + (3,),
+        ("mixture(model:a,best(model:b,ngram))", "mixture(model:a,best(model:b,ngram))", 3),
     ],
 )
 def test_drafter_expressions(text: str, shown: str, leaves: int) -> None:
@@ -109,6 +113,11 @@ def test_drafter_expressions(text: str, shown: str, leaves: int) -> None:
         "early-exit:skip=a",
         "early-exit:layers=3",
         "first(ngram),(ngram)",
+        "tli:",
+        "vote(ngram,ngram)",
+        "tree(ngram,model:a)",
+        "tree()",
+        "tree",
     ],
 )
 def test_wrong_drafter_expressions_are_options_errors(text: str) -> None:
@@ -224,7 +233,7 @@ def test_first_takes_the_first_member_that_proposes() -> None:
 @pytest.mark.parametrize("layers", [1, 2, 4, 7, 16, 28, 30, 32, 80])
 def test_default_skip_spares_both_ends(layers: int) -> None:
     skip = default_skip(layers)
-    assert len(skip) == max(1, round(layers / 7))
+    assert len(skip) == max(1, round(layers / 15))
     assert all(0 <= layer < layers for layer in skip)
     if layers >= 7:
         assert 0 not in skip and layers - 1 not in skip

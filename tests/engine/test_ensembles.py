@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,13 +15,20 @@ from engine.decode import LoopOptions, RoundLoop, Streams
 from engine.distribution import Distribution
 from engine.drafters.base import Drafter, Observation, StepDrafter
 from engine.drafters.best import BestDrafter
+from engine.drafters.build import build_drafter
+from engine.drafters.expression import parse_expression
 from engine.drafters.mixture import MixtureDrafter, pooled
 from engine.drafters.ngram import NgramDrafter
 from engine.drafters.siblings import TreeDrafter
 from engine.drafters.union import UnionDrafter, merge
 from engine.drafters.vote import VoteDrafter
 from engine.drafters.weights import MemberWeights
+from engine.drafters.workshop import Workshop
+from engine.errors import BadOptionError
 from engine.events import RoundTrace
+from engine.llama.abort import AbortFlag
+from engine.llama.library import Library
+from engine.llama.model import Model, ModelOptions
 from engine.proposal import ROOT, Proposal
 from engine.randomness import IndependentStream
 from engine.request import DraftParams, SamplingParams
@@ -30,6 +38,7 @@ from tests.engine import scripted
 from tests.engine.scripted import ScriptedDrafter, ToyTarget, ToyVocabulary, greedy_text
 from tests.engine.steppers import Setting, ToyStepper
 from tests.engine.toys import Prefix, Toy, constant_toy, dense, random_toy
+from tests.tiny_gguf import write_tiny_gguf
 
 PROMPT = [3, 1, 4, 1, 5]
 
@@ -317,3 +326,44 @@ def test_a_silent_member_neither_gains_nor_loses() -> None:
         weights.learn({"b": 0.7})
     assert weights.weights(["a", "c"]) == before
     assert sum(weights.weights(["a", "b", "c"])) == pytest.approx(1.0)
+
+
+# Opening groups
+
+
+def workshop(starter_like: Path, library: Library) -> Workshop:
+    def refuse(reference: str) -> Path:
+        raise AssertionError(f"{reference} is not needed")
+
+    return Workshop(
+        target=Model(starter_like, ModelOptions(), library.log),
+        context_length=64,
+        threads=1,
+        gpu_layers=0,
+        abort=AbortFlag(),
+        log=library.log,
+        derived_folder=starter_like.parent / "derived",
+        find_model=refuse,
+        report=lambda label, fraction: None,
+    )
+
+
+def test_groups_open_what_they_name(tmp_path: Path, library: Library) -> None:
+    shop = workshop(write_tiny_gguf(tmp_path / "tiny.gguf", layers=4), library)
+    with shop.target:
+        for text in (
+            "union(ngram,early-exit:skip=1)",
+            "tree(vote(ngram,early-exit:skip=1,early-exit:skip=2))",
+            "best(mixture(ngram,early-exit:skip=1),ngram)",
+        ):
+            drafter = build_drafter(parse_expression(text), shop)
+            assert drafter.name == text and drafter.memory_bytes > 0
+            drafter.close()
+
+
+def test_a_vote_refuses_members_that_cannot_go_token_by_token(
+    tmp_path: Path, library: Library
+) -> None:
+    shop = workshop(write_tiny_gguf(tmp_path / "tiny.gguf", layers=4), library)
+    with shop.target, pytest.raises(BadOptionError, match="token by token"):
+        build_drafter(parse_expression("vote(ngram,first(early-exit:skip=1,ngram))"), shop)
