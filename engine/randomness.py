@@ -84,10 +84,10 @@ class CoupledStream:
         if len(distribution.ids) == 1:
             return int(distribution.ids[0])
         with np.errstate(over="ignore"):  # a subnormal p arrives at infinity: never
-            arrivals = self._exponentials(distribution.ids, position) / distribution.probabilities
+            arrivals = self.exponentials(distribution.ids, position) / distribution.probabilities
         return int(distribution.ids[int(np.argmin(arrivals))])
 
-    def _exponentials(self, ids: NDArray[np.int64], position: int) -> NDArray[np.float64]:
+    def exponentials(self, ids: NDArray[np.int64], position: int) -> NDArray[np.float64]:
         """Exponential noise of the tokens at one position, [n] in, [n] out."""
         start = _mix(self._key ^ _mix(position + _GOLDEN))
         state = ids.astype(np.uint64)

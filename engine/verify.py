@@ -12,6 +12,7 @@ import numpy as np
 
 from engine.events import Finished, RoundTrace, RunEvent
 from engine.prompts import TrialPrompt
+from engine.randomness import CoupledStream
 from engine.request import (
     Coupling,
     DraftParams,
@@ -33,7 +34,7 @@ Generate = Callable[[GenerateRequest], Sequence[RunEvent]]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first token where plain and speculative text part. gap: top two logits there."""
+    """The first token where plain and speculative text part. gap: in logits, of the two there."""
 
     prompt: str
     position: int
@@ -113,32 +114,69 @@ def check_equality(
             drafting=DraftParams(speculate="off", coupling=coupling),
         )
         always = replace(request, drafting=DraftParams(speculate="always", coupling=coupling))
-        plain, speculative = _tokens(generate(request)), _tokens(generate(always))
-        if plain != speculative:
+        plain, speculative = _choices(generate(request)), _choices(generate(always))
+        if [choice.token for choice in plain] != [choice.token for choice in speculative]:
             differences.append(_difference(generate, request, plain, speculative))
     return EqualityReport(
         len(prompts), len(prompts) - len(differences), tolerance, tuple(differences)
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A token of a reply. index: its place in the context. p: as the pass saw it that chose it."""
+
+    token: int
+    index: int
+    p: float
+
+
+def _choices(events: Sequence[RunEvent]) -> list[_Choice]:
+    return [
+        _Choice(emitted.token, event.position + offset, emitted.p)
+        for event in events
+        if isinstance(event, RoundTrace)
+        for offset, emitted in enumerate(event.emitted)
+    ]
+
+
 def _difference(
     generate: Generate,
     request: GenerateRequest,
-    plain: Sequence[int],
-    speculative: Sequence[int],
+    plain: Sequence[_Choice],
+    speculative: Sequence[_Choice],
 ) -> Difference:
     position = next(
-        (i for i, (a, b) in enumerate(zip(plain, speculative, strict=False)) if a != b),
+        (i for i, (a, b) in enumerate(zip(plain, speculative, strict=False)) if a.token != b.token),
         min(len(plain), len(speculative)),
     )
-    at = [tokens[position] if position < len(tokens) else -1 for tokens in (plain, speculative)]
+    at = [reply[position] if position < len(reply) else None for reply in (plain, speculative)]
+    if at[0] is None or at[1] is None:
+        gap = math.inf
+    elif request.sampling.temperature > 0:
+        gap = _race_gap(request.sampling, at[0], at[1])
+    else:
+        gap = _top_two_gap(generate, request, tuple(choice.token for choice in plain[:position]))
     return Difference(
         prompt=request.messages[0].content[:80],
         position=position,
-        plain_token=at[0],
-        speculative_token=at[1],
-        gap=_top_two_gap(generate, request, tuple(plain[:position])),
+        plain_token=-1 if at[0] is None else at[0].token,
+        speculative_token=-1 if at[1] is None else at[1].token,
+        gap=gap,
     )
+
+
+def _race_gap(sampling: SamplingParams, first: _Choice, second: _Choice) -> float:
+    """Distance of two tokens in the coupled race that log p + Gumbel noise decides, in logits.
+
+    Two likely tokens can be a near-tie there although one is far more likely than the other.
+    """
+    stream = CoupledStream(sampling.seed or 0)
+    scores = []
+    for choice in (first, second):
+        arrival = stream.exponentials(np.array([choice.token]), choice.index)[0]
+        scores.append(math.log(choice.p / arrival) if choice.p > 0.0 else -math.inf)
+    return abs(scores[0] - scores[1]) * sampling.temperature
 
 
 def _top_two_gap(

@@ -96,6 +96,6 @@ def _equality(name: str, report: EqualityReport) -> list[str]:
         tie = "a near-tie" if difference.gap <= report.tolerance else "NOT a near-tie"
         lines.append(
             f"  parts at token {difference.position} of {difference.prompt!r}: "
-            f"top two logits {difference.gap:.3f} apart, {tie}"
+            f"the two were {difference.gap:.3f} logits apart, {tie}"
         )
     return lines
