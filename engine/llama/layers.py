@@ -7,7 +7,7 @@ the layers before are captured while the graph runs, which costs a Python call p
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.errors import IncompatiblePairError, NativeError
 from engine.llama.ggml_api import POINTER, bind
-from engine.llama.library import extension
+from engine.llama.library import extension, has_extension
 
 HIDDEN_STATE = frozenset(
     {"bailingmoe3", "cohere2moe", "deepseek2", "glm4moe", "gpt-oss", "hy_v3", "mimo2", "qwen35"}
@@ -75,7 +75,8 @@ def open_layer_inputs(
         raise IncompatiblePairError(
             f"the drafter reads layers {', '.join(map(str, layers))} of a target with {count}"
         )
-    if architecture in EXPOSING or set(layers) == {count}:
+    exposed = architecture in EXPOSING and has_extension("set_embeddings_layer_inp")
+    if exposed or set(layers) == {count}:
         return ExposedLayers(layers, hidden, count)
     return CapturedLayers(layers, hidden)
 
@@ -86,24 +87,31 @@ class ExposedLayers:
     callback = None
 
     def __init__(self, layers: Sequence[int], hidden: int, count: int) -> None:
-        self._layers = tuple(layers)
         self._hidden = hidden
-        self._count = count
-        self._set_state = extension(
-            "set_embeddings_nextn", [POINTER, ctypes.c_bool, ctypes.c_bool], None
-        )
-        self._get_state = extension("get_embeddings_nextn", [POINTER], POINTER)
-        self._set = extension(
+        self._enable: list[Callable[[int], None]] = []
+        self._address: list[Callable[[int], int | None]] = []
+        for layer in layers:
+            self._add(layer, is_state=layer == count)
+
+    def _add(self, layer: int, *, is_state: bool) -> None:
+        if is_state:
+            turn_on = extension(
+                "set_embeddings_nextn", [POINTER, ctypes.c_bool, ctypes.c_bool], None
+            )
+            get = extension("get_embeddings_nextn", [POINTER], POINTER)
+            self._enable.append(lambda handle: turn_on(handle, True, False))
+            self._address.append(get)
+            return
+        switch = extension(
             "set_embeddings_layer_inp", [POINTER, ctypes.c_uint32, ctypes.c_bool], None
         )
-        self._get = extension("get_embeddings_layer_inp", [POINTER, ctypes.c_uint32], POINTER)
+        fetch = extension("get_embeddings_layer_inp", [POINTER, ctypes.c_uint32], POINTER)
+        self._enable.append(lambda handle: switch(handle, layer, True))
+        self._address.append(lambda handle: fetch(handle, layer))
 
     def enable(self, handle: int) -> None:
-        for layer in self._layers:
-            if layer == self._count:
-                self._set_state(handle, True, False)
-            else:
-                self._set(handle, layer, True)
+        for enable in self._enable:
+            enable(handle)
 
     def begin_pass(self) -> None:
         pass
@@ -111,9 +119,8 @@ class ExposedLayers:
     def read(self, handle: int, rows: int) -> NDArray[np.float32]:
         """Of every row of the last pass, [rows, layers x hidden]; a copy."""
         parts = []
-        for layer in self._layers:
-            is_state = layer == self._count
-            address = self._get_state(handle) if is_state else self._get(handle, layer)
+        for address_of in self._address:
+            address = address_of(handle)
             if not address:
                 raise NativeError("llama.cpp returned no layer inputs")
             buffer = (ctypes.c_float * (rows * self._hidden)).from_address(address)

@@ -81,6 +81,10 @@ def extension(name: str, argument_types: list[Any], result_type: Any) -> Any:
     return function
 
 
+def has_extension(name: str) -> bool:
+    return _find(EXTENSION_SYMBOLS[name]) is not None
+
+
 def _find(names: tuple[str, ...]) -> Any | None:
     for name in names:
         function = getattr(native._lib, name, None)
