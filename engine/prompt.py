@@ -34,19 +34,20 @@ def build_prompt(
     if len(tokens) < context.length_limit or request.overflow == "refuse":
         _require_fit(tokens, context.length_limit, can_trim=True)
         return tokens, ()
-    return _trimmed(messages, template, context, request.max_tokens)
+    return _trimmed(messages, template, context, request)
 
 
 def _trimmed(
-    messages: list[Message], template: ChatTemplate, context: Context, max_tokens: int
+    messages: list[Message], template: ChatTemplate, context: Context, request: GenerateRequest
 ) -> tuple[list[int], tuple[Notice, ...]]:
     """Drops the oldest messages until a reply fits: max_tokens or a quarter of the context."""
-    room = context.length_limit - min(max_tokens, context.length_limit // 4)
+    room = context.length_limit - min(request.max_tokens, context.length_limit // 4)
     first = 1 if messages[0].role == "system" else 0
     dropped = 0
     while True:
         text = template.render(messages)
         tokens = prompt_tokens(context.model.vocab, text, ())
+        tokens.extend(request.continuation)
         if len(tokens) <= room or len(messages) <= first + 1:
             break
         # A chat starts with the user, so questions go together with their answers.
@@ -54,9 +55,10 @@ def _trimmed(
         del messages[first : first + count]
         dropped += count
     _require_fit(tokens, context.length_limit, can_trim=False)
-    return tokens, (
-        Notice(f"the {dropped} oldest messages were left out: the chat is longer than the context"),
-    )
+    if not dropped:
+        return tokens, ()
+    what = "oldest message was" if dropped == 1 else f"{dropped} oldest messages were"
+    return tokens, (Notice(f"the {what} left out: the chat is longer than the context"),)
 
 
 def _require_fit(tokens: Sequence[int], limit: int, *, can_trim: bool) -> None:

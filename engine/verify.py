@@ -56,6 +56,14 @@ class EqualityReport:
     def ok(self) -> bool:
         return all(difference.gap <= self.tolerance for difference in self.differences)
 
+    def to_json(self) -> dict[str, Any]:
+        """An infinite gap, which JSON does not have, is null."""
+        rows = [
+            asdict(one) | {"gap": one.gap if math.isfinite(one.gap) else None}
+            for one in self.differences
+        ]
+        return {**asdict(self), "differences": rows, "ok": self.ok}
+
 
 @dataclass(frozen=True, slots=True)
 class LawReport:
@@ -87,8 +95,8 @@ class VerifyReport:
             sampled = {**asdict(self.sampled), "ok": self.sampled.ok}
         return {
             "ok": self.ok,
-            "greedy": {**asdict(self.greedy), "ok": self.greedy.ok},
-            "seeded": {**asdict(self.seeded), "ok": self.seeded.ok},
+            "greedy": self.greedy.to_json(),
+            "seeded": self.seeded.to_json(),
             "sampled": sampled,
         }
 

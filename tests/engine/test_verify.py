@@ -60,6 +60,13 @@ def test_a_difference_counts_unless_it_is_a_near_tie(p: float, ok: bool) -> None
     assert pair.requests[-1].continuation == (5,)
 
 
+def test_a_gap_without_end_is_null_in_json() -> None:
+    pair = ScriptedPair(1.0)
+    report = check_equality(pair.generate, PROMPTS, SamplingParams(), 48, NEAR_TIE)
+    rows = json.loads(json.dumps(report.to_json(), allow_nan=False))["differences"]
+    assert rows[0]["gap"] is None and rows[0]["prompt"] == "two"
+
+
 def test_seeded_texts_are_compared_with_the_coupling_that_promises_equality() -> None:
     pair = ScriptedPair(0.6)
     check_equality(pair.generate, PROMPTS, SamplingParams(temperature=0.8, seed=1), 48, 0.0)
