@@ -111,6 +111,12 @@ class Chat:
             self._publish(conversation, {"k": "user", "m": new, "text": text})
             self._start(session, conversation)
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether any conversation's reply is being written or queued."""
+        with self._lock:
+            return bool(self._active)
+
     def stop(self, conversation: int) -> None:
         with self._lock:
             active = self._active.get(conversation)
@@ -198,11 +204,18 @@ class Chat:
         active.thread.start()
 
     def _history(self, conversation: int) -> tuple[Message, ...]:
-        """User and assistant in turn: a failed reply leaves two user messages to join."""
-        history: list[Message] = []
+        """User and assistant in turn: a failed reply leaves two user messages to join.
+
+        A message that was refused as too long stays out, or every later one would be refused too.
+        """
+        told: list[StoredMessage] = []
         for message in self._store.messages(conversation):
-            if not message.content:
-                continue
+            if message.content:
+                told.append(message)
+            elif message.details.get("error", {}).get("kind") == "ContextLengthError":
+                told.pop()
+        history: list[Message] = []
+        for message in told:
             if history and history[-1].role == message.role:
                 joined = f"{history[-1].content}\n\n{message.content}"
                 history[-1] = Message(message.role, joined)

@@ -48,7 +48,9 @@ class Option:
 
 
 def target_options(models: Sequence[ModelChoice]) -> list[Option]:
-    return [_model_option(model, model.id, _group(model), _not_here(model)) for model in models]
+    """What is here comes first, else in the order of the models."""
+    here_first = sorted(models, key=lambda model: not model.downloaded)
+    return [_model_option(model, model.id, _group(model), _not_here(model)) for model in here_first]
 
 
 def drafter_options(

@@ -166,7 +166,8 @@ class Handlers:
         return self._services.shelf.memory_warning(request, drafters, in_use)
 
     def _load(self, session: Session, arguments: Arguments) -> None:
-        self._services.loading.start(*_pair(arguments))
+        target, drafters = _pair(arguments)
+        self._services.loading.start(target, drafters, waits=self._services.chat.is_writing)
 
     def _settings(self, session: Session, arguments: Arguments) -> Any:
         settings = self._services.preferences.set_settings(dict(arguments["changes"]))

@@ -57,8 +57,11 @@ class Loading:
         loaded = self._engine.loaded
         return 0 if loaded is None else _memory(loaded)
 
-    def start(self, target: str, drafters: tuple[str, ...]) -> None:
-        """Returns at once; what was loaded stays if the new load fails."""
+    def start(self, target: str, drafters: tuple[str, ...], waits: bool = False) -> None:
+        """Returns at once; what was loaded stays if the new load fails.
+
+        waits: a reply is being written, and the engine does one thing at a time.
+        """
         request = self._preferences.current.settings.load_request(target, drafters)
         with self._lock:
             if self._busy:
@@ -66,7 +69,8 @@ class Loading:
             self._busy = True
             self._error = None
             self._pair = {"target": target, "drafters": list(drafters)}
-            self._progress = {"label": f"Loading {target}", "fraction": 0.0}
+            first = "waits until the reply is complete" if waits else "starting"
+            self._progress = {"label": f"Loading {target}: {first}", "fraction": 0.0}
         self._announce()
         self._thread = threading.Thread(
             target=self._load, args=(request, drafters), name="load", daemon=True

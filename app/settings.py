@@ -161,8 +161,9 @@ FIELDS = (
         "Seed",
         "integer",
         "Reply",
-        "The same seed, prompt and settings give the same reply. Empty: a new random seed each"
-        " time; the one used is kept with the reply.",
+        "The same seed, prompt and settings give the same reply; with speculation on auto, where"
+        " drafting depends on the clock, only with the coupling Same text per seed. Empty: a new"
+        " random seed each time; the one used is kept with the reply.",
         0,
         2**53 - 1,
         1,

@@ -87,7 +87,7 @@ export class Combobox {
   }
 
   drawCaption() {
-    const text = this.values.map((value) => this.labelOf(value)).join(", then ");
+    const text = this.values.map((value) => this.labelOf(value)).join(", ");
     setText(this.caption, text || this.settings.placeholder);
     this.caption.title = text;
     this.caption.classList.toggle("unset", !text);
@@ -129,7 +129,10 @@ export class Combobox {
       }
       rows.push(this.row(option, index));
     });
-    if (!this.shown.length) rows.push(h("li", { class: "box-group" }, "Nothing matches."));
+    if (!this.shown.length) {
+      const text = this.options.length ? "Nothing matches." : "Looking at the models…";
+      rows.push(h("li", { class: "box-group", role: "presentation" }, text));
+    }
     this.list.replaceChildren(...rows);
     this.list.scrollTop = scrolled;
     setText(this.hint, this.hintText());
@@ -139,7 +142,7 @@ export class Combobox {
   hintText() {
     if (!this.settings.multiple) return "";
     return this.values.length > 1
-      ? "The first one that has a draft proposes, in the order you chose them."
+      ? "How several work together, in this order: Settings, Several drafters."
       : "Choose one or more; none means plain decoding.";
   }
 

@@ -25,6 +25,10 @@ export function seconds(value) {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+/** A message of the server, which starts small and has no full stop, to stand alone. */
+export const sentence = (text) =>
+  `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/\.?$/, ".")}`;
+
 /** Spaces and line ends made visible. */
 export const visible = (text) =>
   text

@@ -51,6 +51,7 @@ class Page {
         newChat: () => this.open(null),
         openSettings: (field) => this.openSettings(field),
         trim: (id) => this.trim(id),
+        canTrim: () => this.modelBar.settings.overflow !== "trim",
       },
     );
     this.tooltip = new Tooltip(this.$("#tip"), this.$("#transcript"), (element) =>

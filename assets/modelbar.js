@@ -2,7 +2,7 @@
 
 import { Combobox } from "./combobox.js";
 import { h } from "./dom.js";
-import { bytes, count } from "./format.js";
+import { bytes, count, sentence } from "./format.js";
 
 const LOAD_SETTINGS = ["context_length", "threads", "gpu_layers", "numerics"];
 
@@ -108,7 +108,7 @@ export class ModelBar {
     }
     const warning = await this.page.call("memory", pair);
     if (warning) {
-      const question = { title: "Little memory left", text: capital(warning), yes: "Load anyway" };
+      const question = { title: "Little memory left", text: sentence(warning), yes: "Load anyway" };
       if (!(await this.page.ask(question))) return;
     }
     await this.page.call("load", pair);
@@ -141,7 +141,7 @@ export class ModelBar {
       this.status.replaceChildren(this.meterText, bar);
     }
     this.meter.style.width = `${percent}%`;
-    this.meterText.textContent = `${label} · ${percent}%`;
+    this.meterText.textContent = `${label.charAt(0).toUpperCase()}${label.slice(1)} · ${percent}%`;
   }
 
   showLoaded({ loaded, error }) {
@@ -149,10 +149,10 @@ export class ModelBar {
       const rest = loaded
         ? ` ${loaded.target.id} is still loaded.`
         : " Nothing is loaded. Choose another model and press Load.";
-      this.showMessage("error", `${error.message.replace(/\.?$/, ".")}${rest}`);
+      this.showMessage("error", `${sentence(error.message)}${rest}`);
     } else if (loaded) {
       const { target, drafters, memory_bytes: memory, notices, strict_width: width } = loaded;
-      const names = drafters.map((drafter) => drafter.name).join(", then ") || "no drafter";
+      const names = drafters.map((drafter) => drafter.name).join(", ") || "no drafter";
       const parts = [
         `${target.id} with ${names}`,
         `context ${count(target.context_length)}`,
@@ -171,5 +171,3 @@ export class ModelBar {
     this.status.replaceChildren(h("span", {}, text), ...notes);
   }
 }
-
-const capital = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;

@@ -85,8 +85,12 @@ export class Sidebar {
 
   async remove(item) {
     await this.page.call("delete", { conversation: item.id });
-    if (this.page.current() === item.id) this.page.open(null);
-    const undo = () => this.page.call("restore", { conversation: item.id });
+    const shown = this.page.current() === item.id;
+    if (shown) this.page.open(null);
+    const undo = async () => {
+      await this.page.call("restore", { conversation: item.id });
+      if (shown) this.page.open(item.id);
+    };
     this.page.toast(`Deleted “${item.title}”`, { label: "Undo", run: undo });
   }
 }

@@ -1,14 +1,14 @@
 /* The conversation: messages, their buttons and figures, and the scrolling. */
 
 import { copyText, h, iconButton, setText } from "./dom.js";
-import { count, length, percent, rate, seconds } from "./format.js";
+import { count, length, percent, rate, seconds, sentence } from "./format.js";
 import { Reply } from "./reply.js";
 import { FINISHES } from "./words.js";
 
 const NEAR_END = 48;
 
 export class Transcript {
-  /** actions: { regenerate, edit, showFigures, newChat, openSettings, trim } */
+  /** actions: { regenerate, edit, showFigures, newChat, openSettings, trim, canTrim } */
   constructor({ scroller, list, toEnd }, actions) {
     this.scroller = scroller;
     this.list = list;
@@ -182,16 +182,13 @@ export class Transcript {
       const box = h(
         "div",
         { class: "note error", role: "alert" },
-        h("p", {}, details.error.message),
+        h("p", {}, sentence(details.error.message)),
       );
       if (details.error.kind === "ContextLengthError") {
-        box.append(button("Leave out the oldest messages", () => trim(entry.id)));
+        if (this.actions.canTrim()) {
+          box.append(button("Leave out the oldest messages", () => trim(entry.id)));
+        }
         box.append(button("New chat", newChat));
-      } else if (details.error.kind === "EngineDiedError") {
-        box.append(
-          h("p", {}, "Your messages are safe. The next one starts the engine again."),
-          again,
-        );
       } else {
         box.append(again);
       }
@@ -262,7 +259,8 @@ export class Transcript {
 function figuresOf(details) {
   const { stats, finish, seed, prompt_tokens: prompt, reused_prompt_tokens: reused } = details;
   const figures = [];
-  if (stats) {
+  const began = Boolean(stats?.rounds);
+  if (began) {
     figures.push([`${count(stats.emitted)} tokens`, `in ${count(stats.rounds)} rounds`]);
     if (stats.tokens_per_second !== null) {
       const time = `${seconds(stats.decode_seconds)} of decoding`;
@@ -275,12 +273,17 @@ function figuresOf(details) {
       figures.push([`${length(stats.mean_accepted_length)} per round`, mean]);
     }
   }
-  if (prompt !== undefined) {
+  if (began && prompt !== undefined) {
     const kept = reused ? `, ${count(reused)} reused` : "";
     const title = `Prompt of ${count(prompt)} tokens; ${count(reused)} were in memory already`;
     figures.push([`prompt ${count(prompt)}${kept}`, title]);
   }
-  if (seed !== undefined) figures.push([`seed ${seed}`, "Set this seed to get the reply again"]);
+  if (began && seed !== undefined) {
+    const title =
+      "Set this seed to get the reply again; with speculation on auto, set the coupling to " +
+      "Same text per seed as well";
+    figures.push([`seed ${seed}`, title]);
+  }
   if (finish) figures.push([FINISHES[finish] ?? finish, `model ${details.model}`]);
   return figures;
 }

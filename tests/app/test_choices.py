@@ -21,6 +21,15 @@ def test_every_model_is_listed_and_missing_ones_can_be_fetched() -> None:
     assert options["large"].detail == "5.03 GB · Q4_K_M"
 
 
+def test_targets_that_are_here_come_first() -> None:
+    models = (
+        ModelChoice("a", "A", 1, True),
+        ModelChoice("b", "B", 1, False),
+        ModelChoice("c", "C", 1, True),
+    )
+    assert [option.value for option in target_options(models)] == ["a", "c", "b"]
+
+
 def test_drafters_that_do_not_fit_say_why() -> None:
     options = by_value(drafter_options(MODELS, "starter", SHELF.obstacle))
     assert {value for value in options if not value.startswith("tli:")} == {

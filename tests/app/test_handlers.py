@@ -97,11 +97,40 @@ def test_a_reply_arrives_and_is_stored(page: Page, application: Application) -> 
 
 
 def test_history_joins_what_a_failed_reply_left(page: Page, engine: FakeEngine) -> None:
-    conversation = page.send("too long")
+    engine.pace = 0.01
+    conversation = page.send("one")
+    page.ask("stop", conversation=conversation)
     page.wait_for("end")
+    engine.pace = None
     page.send("hello", conversation)
     page.wait_for("end", 2)
-    assert engine.requests[-1].messages == (Message("user", "too long\n\nhello"),)
+    assert engine.requests[-1].messages == (Message("user", "one\n\nhello"),)
+
+
+def test_a_message_refused_as_too_long_is_not_sent_again(page: Page, engine: FakeEngine) -> None:
+    conversation = page.send("hello")
+    page.wait_for("end")
+    page.send("too long", conversation)
+    _, refused = page.wait_for("end", 2)
+    page.send("shorter", conversation)
+    page.wait_for("end", 3)
+    sent = engine.requests[-1].messages
+    assert [message.role for message in sent] == ["user", "assistant", "user"]
+    assert sent[-1] == Message("user", "shorter")
+    page.ask("regenerate", message=refused["m"])
+    page.wait_for("end", 4)
+    assert engine.requests[-1].messages[-1] == Message("user", "too long")
+
+
+def test_a_load_while_a_reply_is_written_says_that_it_waits(page: Page, engine: FakeEngine) -> None:
+    engine.pace = 50
+    conversation = page.send("3000 tokens")
+    page.wait_for("tok")
+    page.ask("load", target="starter", drafters=[])
+    first = next(event for event in page.wait_for("engine") if event["progress"])
+    assert "waits until the reply is complete" in first["progress"]["label"]
+    page.ask("stop", conversation=conversation)
+    page.wait_for("end")
 
 
 def test_an_error_stays_with_the_reply(page: Page) -> None:

@@ -158,7 +158,7 @@ def test_load_combines_drafters_and_a_failed_load_keeps_the_old(page: Page) -> N
     page.keyboard.press("Escape")
     page.click("#load")
     status = page.locator("#engine-status")
-    expect(status).to_contain_text("starter with ngram, then model:tiny-draft")
+    expect(status).to_contain_text("starter with ngram, model:tiny-draft")
     choose(page, "#target-box", "broken")
     page.click("#load")
     expect(status).to_contain_text("ends in the middle of a tensor")

@@ -94,7 +94,7 @@ def test_killed_engine_keeps_the_reply_and_comes_back(page: Page, site: Site) ->
     page.wait_for_function("document.querySelectorAll('.reply-body .token').length > 10")
     engine_process(site).kill()
     part = finished(page)
-    expect(part.locator(".note.error")).to_contain_text("Your messages are safe")
+    expect(part.locator(".note.error")).to_contain_text("The engine stopped unexpectedly")
     assert token_count(part) >= 10
     setting(page, "max_tokens", "10")
     assert 1 <= token_count(ask(page, "Hello", 2)) <= 10
