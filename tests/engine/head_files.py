@@ -109,7 +109,7 @@ def _pickle(arrays: Arrays, start: bytes) -> bytes:
         code += _number(array.size) + b"tQ"
         code += _number(0) + _tuple(array.shape) + _tuple([int(step) for step in strides])
         code += b"\x89ccollections\nOrderedDict\n)RtR"
-    return code + b"u."
+    return code + b"u}" + _text("_metadata") + b"}sb."  # state dictionaries carry an attribute
 
 
 def _text(text: str) -> bytes:
