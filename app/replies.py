@@ -78,8 +78,10 @@ class LiveReply:
             self.save()
 
     def save(self) -> None:
-        """A full disk must not end the reply: it is told with it."""
+        """A full disk must not end the reply: it is told with it, unless a later save works."""
         self._saved_at = time.monotonic()
+        if self.details.get("error", {}).get("kind") == "StorageError":
+            del self.details["error"]
         details = {"stats": self._figures(), **self.details}
         text, streaming = text_of(self.tokens), not self.finished
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import psutil
@@ -13,7 +13,7 @@ from engine.derived import default_skip
 from engine.drafters.build_heads import heads_path
 from engine.drafters.expression import DrafterExpression, parse_expression, parse_skip
 from engine.drafters.heads_argument import parse_heads
-from engine.errors import BadOptionError, MemoryLimitError, ModelFileError
+from engine.errors import BadOptionError, MemoryLimitError, ModelFileError, RunError
 from engine.folders import DataFolder
 from engine.llama.draft_layer import ROWS_AT_ONCE
 from engine.llama.library import Library, devices
@@ -139,14 +139,25 @@ class Loader:
         setup_name = f"threads={plan.threads}|gpu={plan.request.gpu_layers}|{self._library.version}"
         key = measurement_key("strict", plan.target.path, setup_name)
         found = known.get(key)
-        setup = StrictSetup(**found) if found is not None else self._find_strict(plan, report)
-        if found is None:
-            known.put(key, asdict(setup))
+        if found is not None and found.keys() == {item.name for item in fields(StrictSetup)}:
+            setup = StrictSetup(**found)
+        else:
+            setup = self._find_strict(plan, report)
+            self._keep_measured(known, key, setup)
         if setup.width < 1:
             raise BadOptionError(
                 f"{plan.target.name} has no reproducible setup on this machine; use --numerics fast"
             )
         return setup
+
+    def _keep_measured(self, known: Measurements, key: str, setup: StrictSetup) -> None:
+        try:
+            known.put(key, asdict(setup))
+        except OSError as error:
+            raise RunError(
+                f"{self._folder.measurements_file} cannot be written ({error.strerror or error}); "
+                "free some space, or choose another --data-dir"
+            ) from error
 
     def _find_strict(self, plan: LoadPlan, report: Report) -> StrictSetup:
         def quiet(_label: str, _fraction: float) -> None:

@@ -128,7 +128,7 @@ def ownership(work: Path) -> Iterator[None]:
     work.mkdir(parents=True, exist_ok=True)
     lock = work / "owner"
     owner = _owner(lock)
-    if owner is not None and owner != os.getpid() and psutil.pid_exists(owner):
+    if owner is not None and owner != os.getpid():
         raise DownloadError(f"process {owner} is downloading this already; wait for it or end it")
     lock.write_text(str(os.getpid()), "utf-8")
     try:
@@ -138,9 +138,11 @@ def ownership(work: Path) -> Iterator[None]:
 
 
 def _owner(lock: Path) -> int | None:
+    """The process that took the folder, None if it has ended, even if another has its number."""
     try:
-        return int(lock.read_text("utf-8"))
-    except (FileNotFoundError, ValueError):
+        process = psutil.Process(int(lock.read_text("utf-8")))
+        return process.pid if process.create_time() <= lock.stat().st_mtime else None
+    except (FileNotFoundError, ValueError, psutil.Error):
         return None
 
 

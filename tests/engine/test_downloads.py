@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ from engine.errors import DownloadError, GatedModelError, RequestError, UnknownM
 from engine.folders import DataFolder
 from engine.models.catalogue import Catalogue
 from engine.models.download_job import DownloadSnapshot, SpeedMeter
+from engine.models.download_process import ownership
 from engine.models.downloads import Downloads
 from engine.models.entry import HubSource, ModelEntry, WheelSource, hub_entry
 from engine.models.gguf import inspect
@@ -383,3 +385,17 @@ def test_parts_of_a_split_model() -> None:
         f"a-0000{number}-of-00003.gguf" for number in (1, 2, 3)
     )
     assert part_names("a.gguf") == ("a.gguf",)
+
+
+@pytest.mark.parametrize("is_older", [True, False])
+def test_a_work_folder_is_taken_only_while_its_owner_lives(tmp_path: Path, is_older: bool) -> None:
+    """A process that started after the mark was made merely has its owner's number."""
+    mark = tmp_path / "owner"
+    mark.write_text(str(os.getppid()), "utf-8")
+    if is_older:
+        os.utime(mark, (1.0, 1.0))
+        with ownership(tmp_path):
+            assert mark.read_text("utf-8") == str(os.getpid())
+    else:
+        with pytest.raises(DownloadError, match=f"process {os.getppid()}"), ownership(tmp_path):
+            pass
