@@ -103,6 +103,7 @@ class FeatureDrafter:
         del self._tokens[known:]
         del self._waiting[max(0, known - len(self._states)) :]
         del self._states[known:]
+        del self._fed_tokens[known:]  # entries made of states that are gone
         self._verified = None
         self._failure = None
         return known

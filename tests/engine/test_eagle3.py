@@ -244,6 +244,7 @@ def test_what_it_follows_leaves_no_trace(bench: Bench) -> None:
     used = bench.drafter(heads, context)
     long = [*PROMPT, *first.tokens, 44, 50, 61]
     chats = [PROMPT, long, [*long[:20], 3, 4, 5], [9, 8, 7], PROMPT, long[:-1], long]
+    chats.append([long[0] + 1, *long[1:]])  # other states under the same tokens
     for number, chat in enumerate(chats):
         reply = TinyReply(context, used if number != 3 else None, chat, count=12)
         assert reply.notices == []
