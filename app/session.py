@@ -102,7 +102,9 @@ async def _happens(event: asyncio.Event, seconds: float) -> bool:
 
 
 def _json(batch: Event) -> str:
-    return json.dumps(batch, separators=(",", ":"), ensure_ascii=False)
+    """Without any "<": gradio warns of what looks like a script in a component's value."""
+    text = json.dumps(batch, separators=(",", ":"), ensure_ascii=False)
+    return text.replace("<", "\\u003c")
 
 
 class Sessions:

@@ -65,10 +65,10 @@ def _require_fit(tokens: Sequence[int], limit: int, *, can_trim: bool) -> None:
     if not tokens:
         raise BadOptionError("the prompt is empty")
     if len(tokens) >= limit:
-        advice = ", or let the oldest messages be left out" if can_trim else ""
+        advice = ", start a new chat, or let the oldest messages be left out"
         raise ContextLengthError(
             f"the prompt has {len(tokens):,} tokens, the context {limit:,}: "
-            f"choose a larger context, start a new chat{advice}"
+            f"choose a larger context{advice if can_trim else ' or start a new chat'}"
         )
 
 

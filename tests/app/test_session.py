@@ -91,3 +91,15 @@ def test_pages_that_went_away_without_a_word_are_forgotten() -> None:
     sessions.create()
     assert sessions.get(gone.id) is None
     assert sessions.get(alive.id) is alive
+
+
+def test_what_looks_like_a_script_is_not_in_the_streamed_value() -> None:
+    session = Session()
+    session.add({"text": "<script>alert(1)</script>"})
+
+    async def read() -> str:
+        return await anext(session.envelopes(0))
+
+    envelope = asyncio.run(read())
+    assert "<" not in envelope
+    assert json.loads(envelope)["events"] == [{"text": "<script>alert(1)</script>"}]
