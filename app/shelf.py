@@ -18,12 +18,10 @@ from engine.models.heads import HEAD_KINDS, heads_obstacle, mtp_obstacle
 from engine.models.hub_fetch import list_hub_files
 from engine.models.library import KnownModel, known_models
 from engine.models.locate import locate
-from engine.models.memory import ModelPlan, check_fit, free_ram
+from engine.models.memory import ModelPlan, check_fit, default_context, free_ram
 from engine.models.pair import check_files
 from engine.models.transfer import RepoFile
 from engine.request import LoadRequest
-
-DEFAULT_CONTEXT = 8192
 
 
 class Shelf(Protocol):
@@ -90,9 +88,7 @@ class LibraryShelf:
         models = [request.target, *(name for name in map(_model_of, drafters) if name)]
         catalogue = Catalogue.load(self._folder)
         infos = [inspect(locate(name, catalogue, self._folder).path) for name in models]
-        context = request.context_length or min(
-            infos[0].context_length or DEFAULT_CONTEXT, DEFAULT_CONTEXT
-        )
+        context = request.context_length or default_context(infos[0])
         plans = [ModelPlan(info, swa_full=False) for info in infos]
         report = check_fit(plans, context, free_ram() + in_use)
         return report.message if report.level == "warn" else ""

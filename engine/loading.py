@@ -24,13 +24,12 @@ from engine.models.gguf import GgufInfo, file_key, inspect
 from engine.models.heads import require_eagle3, require_medusa, require_mtp
 from engine.models.locate import LocatedModel, locate
 from engine.models.medusa_file import MedusaHeads
-from engine.models.memory import ModelPlan, check_fit, free_ram
+from engine.models.memory import ModelPlan, check_fit, default_context, free_ram
 from engine.models.pair import require_pair
 from engine.models.token_map import require_shared
 from engine.request import LoadRequest
 from engine.strict import StrictSetup, find_strict_setup
 
-DEFAULT_CONTEXT = 8192
 Report = Callable[[str, float], None]
 
 
@@ -73,9 +72,7 @@ class Loader:
         info = inspect(target.path)
         if info.needs is not None:
             raise ModelFileError(f"{target.name} is not a target: it is {info.needs}")
-        context_length = request.context_length or min(
-            info.context_length or DEFAULT_CONTEXT, DEFAULT_CONTEXT
-        )
+        context_length = request.context_length or default_context(info)
         expression = parse_expression(request.drafter) if request.drafter else None
         gpu_layers = request.gpu_layers if devices() else 0
         branches = expression is not None and expression.may_branch

@@ -20,6 +20,7 @@ KV_BYTES = 2
 CONTEXT_STEP = 256
 """llama.cpp rounds the cells of a KV cache up to a multiple of this."""
 
+DEFAULT_CONTEXT = 8192
 LEAST_CONTEXT = 512
 WARN_SHARE = 0.85
 _GB = 1e9
@@ -76,6 +77,11 @@ class FitReport:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def default_context(info: GgufInfo) -> int:
+    """Tokens of a load that asks for no length: the model's own, within reason."""
+    return min(info.context_length or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
 
 
 def estimate(plan: ModelPlan, context_length: int) -> MemoryEstimate:
