@@ -104,7 +104,7 @@ def test_what_it_follows_leaves_no_trace(library: Library, target: Model, contex
             fresh = open_drafter(library, other)
             other.feed(text[:-1])
             fresh.begin(text)
-            np.testing.assert_allclose(row, first_row(fresh, text), atol=2e-2)
+            np.testing.assert_allclose(row, first_row(fresh, text), atol=1e-3)
             fresh.close()
     used.close()
 
