@@ -21,6 +21,7 @@ from engine.stats import Stats
 
 PLAIN = "plain"
 _RESAMPLES = 2000
+_WARM_UP = TrialPrompt("Say hello in three languages.")  # not counted, and none of the prompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +103,12 @@ def run_bench(
     """The first mode must be plain. BadOptionError when a prompt occurs twice."""
     if modes[0].name != PLAIN:
         raise BadOptionError("the first mode of a bench is plain decoding")
+    if len({mode.name for mode in modes}) < len(modes):
+        raise BadOptionError("two modes have the same name; was a drafter given twice?")
     if len({prompt.text for prompt in prompts}) < len(prompts):
         raise BadOptionError("a prompt occurs twice; what was learned from it would count twice")
     for mode in modes:
-        mode.reply(prompts[0])  # warm-up, not counted
+        mode.reply(_WARM_UP)
     samples: list[BenchSample] = []
     for index, prompt in enumerate(prompts):
         taken: dict[str, Finished] = {}

@@ -32,7 +32,7 @@ class ScriptedMode:
             proposed=8,
             accepted=4,
             prefill_seconds=0.5,
-            decode_seconds=10 * self._seconds[prompt.text],
+            decode_seconds=10 * self._seconds.get(prompt.text, 1.0),
         )
         tokens = (1, 2) if self._name != "odd" else (1, 3)
         return Finished("", tokens, "length", 7, 0, 0, stats)
@@ -86,6 +86,12 @@ def test_a_prompt_that_occurs_twice_is_refused() -> None:
     mode = ScriptedMode("plain", PLAIN, []).mode()
     with pytest.raises(BadOptionError, match="twice"):
         run_bench([mode], (*PROMPTS, PROMPTS[0]), lambda _: None)
+
+
+def test_two_modes_of_one_name_are_refused() -> None:
+    mode = ScriptedMode("plain", PLAIN, []).mode()
+    with pytest.raises(BadOptionError, match="same name"):
+        run_bench([mode, mode], PROMPTS, lambda _: None)
 
 
 def test_the_first_mode_is_plain() -> None:
