@@ -34,18 +34,18 @@ class UnionDrafter(Group):
         self._policies, self._proposals = [], []
         if not round_.policy.may_start(self.name):
             return EMPTY_PROPOSAL
-        rows = 1
+        tree = EMPTY_PROPOSAL
         for member in self.members:
-            policy = _MemberPolicy(round_.policy, self.name, self._chances[member.name], rows)
-            proposal = member.propose(_with_policy(round_, policy))
-            rows += len(proposal)
+            chance, rows = self._chances[member.name], 1 + len(tree)
+            policy = _MemberPolicy(round_.policy, self.name, chance, rows)
             self._policies.append(policy)
-            self._proposals.append(proposal)
-        return merge(
-            [member.name for member in self.members],
-            self._proposals,
-            [policy.confidences for policy in self._policies],
-        )
+            self._proposals.append(member.propose(replace(round_, policy=policy)))
+            tree = merge(
+                [member.name for member in self.members[: len(self._proposals)]],
+                self._proposals,
+                [policy.confidences for policy in self._policies],
+            )
+        return tree
 
     def observe(self, observation: Observation) -> None:
         """Every member sees its own proposal, as if the target had verified that one alone."""
@@ -89,10 +89,6 @@ class _MemberPolicy:
     def learn(self, accepted: int) -> None:
         for depth, confidence in enumerate(self.confidences[: accepted + 1]):
             self.chance.learn(confidence, depth < accepted)
-
-
-def _with_policy(round_: DraftRound, policy: DraftPolicy) -> DraftRound:
-    return replace(round_, policy=policy)
 
 
 def merge(
