@@ -6,6 +6,9 @@ import { bytes, count, sentence } from "./format.js";
 
 const LOAD_SETTINGS = ["context_length", "threads", "gpu_layers", "numerics"];
 
+const NO_TEMPLATE =
+  "No chat template in the file: turns are written as “User:” and “Assistant:”. A base model may not keep to them.";
+
 export class ModelBar {
   /** page: { call, ask, toast, openModels } */
   constructor(root, page) {
@@ -159,7 +162,8 @@ export class ModelBar {
         `${bytes(memory)} in memory`,
       ];
       if (width) parts.push(`strict numerics, up to ${width} tokens a pass`);
-      this.showMessage("ready", parts.join(" · "), notices);
+      const all = loaded.has_chat_template ? notices : [...notices, NO_TEMPLATE];
+      this.showMessage("ready", parts.join(" · "), all);
     } else {
       this.showMessage("idle", "No model is loaded.");
     }

@@ -80,6 +80,7 @@ class Loader:
         if expression is not None:
             plans.extend(self._drafter_plans(expression, target.path, info, gpu_layers))
         notices = _check_memory(plans, context_length, bytes_in_use)
+        notices += _check_trained_context(info, context_length)
         return LoadPlan(
             request=request,
             target=target,
@@ -194,6 +195,16 @@ def _heads_info(heads: MedusaHeads, info: GgufInfo) -> GgufInfo:
     """Heads as a model without layers, so that their weights are counted."""
     return replace(
         info, name="the heads", bytes=heads.bytes, block_count=0, head_count_kv=(), full_layers=0
+    )
+
+
+def _check_trained_context(info: GgufInfo, context_length: int) -> tuple[str, ...]:
+    trained = info.context_length
+    if not trained or context_length <= trained:
+        return ()
+    return (
+        f"a context of {context_length:,} is longer than the {trained:,} tokens that"
+        f" {info.name} was made for: text beyond that may make no sense",
     )
 
 

@@ -19,6 +19,8 @@ from engine.models.locate import fetched_path, locate, own_path
 
 MAX_DEPTH = 4
 MAX_FILES = 2000
+_DERIVED_NAME = re.compile(r"(.+)-[0-9a-f]{8}-(?:skip-(.+)|(.+))")
+"""As `engine.derived.derived_path` makes them."""
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
 
 
@@ -138,5 +140,12 @@ def _known(model: KnownModel) -> KnownModel:
 
 
 def _readable_name(model: KnownModel, info: GgufInfo) -> str:
-    """The file's own name tells two quantisations of one model apart; metadata does not."""
+    """The file's own name tells two quantisations of one model apart; metadata does not.
+
+    Copies made here carry their source's metadata, so they are named after the file.
+    """
+    derived = _DERIVED_NAME.fullmatch(model.name) if model.origin == "derived" else None
+    if derived is not None:
+        source, skipped, file_format = derived.groups()
+        return f"{source} without layers {skipped}" if skipped else f"{source} as {file_format}"
     return f"{info.name} {info.quant}" if info.name != model.name else model.name

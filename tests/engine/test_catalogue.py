@@ -180,6 +180,14 @@ def test_folder_models_appear_by_their_own_metadata(folder: DataFolder, tmp_path
         remove(str(path), load(folder), folder)
 
 
+def test_copies_made_here_are_named_after_their_source(folder: DataFolder) -> None:
+    folder.derived.mkdir(parents=True, exist_ok=True)
+    for stem in ("m-1.5b-0123abcd-skip-10+13", "m-1.5b-0123abcd-Q4_0"):
+        write_tiny_gguf(folder.derived / f"{stem}.gguf", name="My Model")
+    names = [model.name for model in known_models(load(folder), folder) if model.path is not None]
+    assert names == ["m-1.5b as Q4_0", "m-1.5b without layers 10+13"]
+
+
 def test_a_fetched_model_is_listed_once_and_removable(folder: DataFolder) -> None:
     catalogue = load(folder)
     path = write_tiny_gguf(own_path("small", folder))
