@@ -15,7 +15,8 @@ export class ModelBar {
     this.page = page;
     this.status = root.querySelector("#engine-status");
     this.loadButton = root.querySelector("#load");
-    this.loadButton.addEventListener("click", () => this.load());
+    // A failed request has been told in a toast by then.
+    this.loadButton.addEventListener("click", () => this.load().catch(() => {}));
     const onAction = (action) => this.act(action);
     this.target = new Combobox(root.querySelector("#target-box"), {
       label: "Target",

@@ -68,10 +68,15 @@ export class Sidebar {
       if (done) return;
       done = true;
       const title = box.value.trim();
-      if (save && title && title !== item.title) {
-        await this.page.call("rename", { conversation: item.id, title });
+      let shown = item.title;
+      try {
+        if (save && title && title !== item.title) {
+          await this.page.call("rename", { conversation: item.id, title });
+          shown = title;
+        }
+      } finally {
+        row.replaceWith(this.row({ ...item, title: shown }));
       }
-      row.replaceWith(this.row({ ...item, title: save && title ? title : item.title }));
     };
     box.addEventListener("keydown", (event) => {
       if (event.key === "Enter") finish(true);
