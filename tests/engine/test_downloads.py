@@ -190,11 +190,14 @@ def test_cancel_ends_the_processes_and_removes_everything(
     downloads: Downloads, hub: HubServer, cache: Path, folder: DataFolder
 ) -> None:
     hub.files[REPO, FILE].hold_after = 50_000
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
     id_ = downloads.start(SOURCE).id
     assert hub.holding.wait(SECONDS)
+    started = {child.pid for child in psutil.Process().children(recursive=True)} - before
+    assert started
     downloads.cancel(id_)
     assert downloads.wait(id_, SECONDS).state == "cancelled"
-    assert not psutil.Process().children(recursive=True)
+    assert not started & {child.pid for child in psutil.Process().children(recursive=True)}
     assert not leftovers(cache, folder)
     assert not list(cache.glob(".forerun-*"))
     hub.files[REPO, FILE].hold_after = None
