@@ -249,6 +249,8 @@ def compare_samples(
     shares = np.bincount(labels, minlength=len(common) + 1) / len(labels)
     # Mean distance of two samples of the same law: anything below it drowns in the noise.
     detectable = float(0.5 * np.sum(np.sqrt(4.0 * shares * (1.0 - shares) / (np.pi * draws))))
+    if not common:  # too few draws for even one cell: nothing would show
+        detectable = 1.0
     return LawReport(draws, observed, p_value, detectable)
 
 
