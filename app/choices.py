@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from engine.models import files
+
 Obstacle = Callable[[str, str], str | None]
 
 ACROSS = "Across tokenizers"
@@ -154,9 +156,5 @@ def _model_option(
 
 
 def size_text(number: int) -> str:
-    """Decimal units, as download pages print them; "" for an unknown size."""
-    if number <= 0:
-        return ""
-    if number >= 1e9:
-        return f"{number / 1e9:.2f} GB"
-    return f"{number / 1e6:.0f} MB"
+    """Decimal units; "" for an unknown size."""
+    return files.size_text(number) if number > 0 else ""

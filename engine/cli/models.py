@@ -16,6 +16,7 @@ from engine.folders import DataFolder
 from engine.models.catalogue import Catalogue, add_folder, remove_folder
 from engine.models.downloads import Downloads
 from engine.models.entry import HUB_PREFIX, HubSource, ModelEntry, parse_hub_reference
+from engine.models.files import size_text
 from engine.models.gguf import GgufInfo, inspect
 from engine.models.heads import HEAD_KINDS, heads_obstacle
 from engine.models.hub_list import list_files
@@ -211,12 +212,6 @@ def _remove(arguments: argparse.Namespace) -> int:
     freed = remove(arguments.model, Catalogue.load(folder), folder)
     print(f"removed {arguments.model}, {size_text(freed)} freed")
     return 0
-
-
-def size_text(count: int) -> str:
-    if count >= 1_000_000_000:
-        return f"{count / 1e9:.2f} GB"
-    return f"{count / 1e6:.0f} MB"
 
 
 def _short_json(model: KnownModel) -> dict[str, Any]:

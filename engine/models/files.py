@@ -1,4 +1,4 @@
-"""Small file helpers: atomic writes, so that a crash never leaves half a file."""
+"""Small file helpers: atomic writes, so that a crash never leaves half a file, and sizes."""
 
 from __future__ import annotations
 
@@ -20,3 +20,10 @@ def write_atomically(path: Path, text: str) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def size_text(count: int) -> str:
+    """Bytes in decimal units, as download pages print them."""
+    if count >= 1_000_000_000:
+        return f"{count / 1e9:.2f} GB"
+    return f"{count / 1e6:.0f} MB"
