@@ -192,6 +192,7 @@ class RoundLoop:
             stream=self._streams.draft,
             policy=self._controller,
             max_nodes=nodes,
+            report=self._notify,
         )
         try:
             return self._drafter.propose(round_).pruned(depth).first_nodes(nodes)
@@ -217,9 +218,10 @@ class RoundLoop:
         """A failing drafter costs the reply nothing but speed: it goes on, plain."""
         name = self._drafter.name if self._drafter is not None else "?"
         self._drafter = None
-        self._notices.append(
-            Notice(f"the drafter {name} failed and was dropped for this reply: {error}")
-        )
+        self._notify(f"the drafter {name} failed and was dropped for this reply: {error}")
+
+    def _notify(self, message: str) -> None:
+        self._notices.append(Notice(message))
 
     def _distributions(self, logits: NDArray[np.float32], proposal: Proposal) -> list[Distribution]:
         """p after the last token and after every node, each on its own prefix."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -40,6 +40,10 @@ class DraftPolicy(Protocol):
         ...
 
 
+def _tell_nobody(message: str) -> None:
+    """Where nobody reads notices."""
+
+
 @dataclass(frozen=True, slots=True)
 class DraftRound:
     """What a drafter is given each round.
@@ -47,7 +51,8 @@ class DraftRound:
     context: every token so far, the last one not yet in any KV cache. max_depth: hard limit in
     tokens (room in the context, strict width, the request's draft_max). sampler: the request's
     truncation, to be applied to q. mode: how a model drafter picks at temperature > 0.
-    max_nodes: of the whole proposal; later nodes would be dropped.
+    max_nodes: of the whole proposal; later nodes would be dropped. report: a notice for the reply's
+    reader, which may be given until the round was observed.
     """
 
     context: Sequence[int]
@@ -57,6 +62,7 @@ class DraftRound:
     stream: DraftStream
     policy: DraftPolicy
     max_nodes: int = 64
+    report: Callable[[str], None] = _tell_nobody
 
 
 @dataclass(frozen=True, slots=True)

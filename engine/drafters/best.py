@@ -41,14 +41,16 @@ class BestDrafter(Group):
 
     def propose(self, round_: DraftRound) -> Proposal:
         """The best member's proposal; the next best one's where it has nothing to say."""
+        self.open_round(round_)
         self._round_number += 1
         self._chosen = None
         for member in self._order():
-            proposal = member.propose(round_)
-            if len(proposal):
-                self._chosen = member
-                self._records[member.name].last_round = self._round_number
-                return proposal
+            with self.guarded(member):
+                proposal = member.propose(round_)
+                if len(proposal):
+                    self._chosen = member
+                    self._records[member.name].last_round = self._round_number
+                    return proposal
         return EMPTY_PROPOSAL
 
     def _order(self) -> list[Drafter]:
@@ -60,7 +62,7 @@ class BestDrafter(Group):
             waited = self._round_number - record.last_round
             return (waited if explores else 0, record.agreement)
 
-        return sorted(self.members, key=rank, reverse=True)
+        return sorted(self.present(), key=rank, reverse=True)
 
     def observe(self, observation: Observation) -> None:
         if self._chosen is not None:

@@ -58,11 +58,16 @@ class ChainEnsemble(Group, ABC):
     # Step by step
 
     def start(self, round_: DraftRound) -> bool:
+        self.open_round(round_)
         self._round = round_
         self._advanced = 0
         self._ballots = []
         self._current = []
-        self._active = [member for member in self._steppers if member.start(round_)]
+        self._active = []
+        for member in filter(self.has, self._steppers):
+            with self.guarded(member):
+                if member.start(round_):
+                    self._active.append(member)
         return bool(self._active)
 
     def peek(self) -> float | None:
@@ -73,20 +78,26 @@ class ChainEnsemble(Group, ABC):
 
     def _ask(self) -> list[Ballot]:
         ballots = []
-        for member in self._active:
-            confidence = member.peek()
-            if confidence is not None:
-                ballots.append(self._ballot(member, self._advanced - 1, confidence))
+        for member in self._going():
+            with self.guarded(member):
+                confidence = member.peek()
+                if confidence is not None:
+                    ballots.append(self._ballot(member, self._advanced - 1, confidence))
         return ballots
+
+    def _going(self) -> list[StepDrafter]:
+        """Members that take part in this draft and have not failed."""
+        return [member for member in self._active if self.has(member)]
 
     def distribution(self) -> Distribution:
         return self._combine(self._current)
 
     def advance(self, token: int) -> None:
-        for member in self._active:
-            member.advance(token)
+        for member in self._going():
+            with self.guarded(member):
+                member.advance(token)
         self._advanced += 1
         self._current = []
 
     def ballots(self) -> Sequence[Ballot]:
-        return (*self._ballots, *(b for member in self._active for b in member.ballots()))
+        return (*self._ballots, *(b for member in self._going() for b in member.ballots()))

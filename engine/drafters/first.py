@@ -15,8 +15,10 @@ class FirstDrafter(Group):
     description = "the first of its members that has something to propose"
 
     def propose(self, round_: DraftRound) -> Proposal:
-        for member in self.members:
-            proposal = member.propose(round_)
-            if len(proposal):
-                return proposal
+        self.open_round(round_)
+        for member in self.present():
+            with self.guarded(member):
+                proposal = member.propose(round_)
+                if len(proposal):
+                    return proposal
         return EMPTY_PROPOSAL

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
-from engine.drafters.base import Drafter, Observation, TargetNeeds
+from engine.drafters.base import Drafter, DraftRound, Observation, TargetNeeds
+from engine.errors import DrafterError, EngineError
 
 
 class Group:
-    """kind: its name in expressions. Owns its members and closes them."""
+    """kind: its name in expressions. Owns its members and closes them.
+
+    A member that fails is left out for the rest of the reply, the others go on. A failure is taken
+    to have nothing to do with what was drawn, so leaving a member out keeps every rule exact.
+    """
 
     kind = "group"
 
     def __init__(self, members: Sequence[Drafter]) -> None:
         self.members = tuple(members)
+        self._failures: dict[str, EngineError] = {}
+        self._untold: list[str] = []
+        self._report: Callable[[str], None] | None = None
 
     @property
     def name(self) -> str:
@@ -35,13 +44,58 @@ class Group:
         return max(member.max_leaves for member in self.members)
 
     def begin(self, prompt: Sequence[int]) -> None:
+        """Members that failed in an earlier reply are tried again."""
+        self._failures = {}
+        self._untold = []
+        self._report = None
         for member in self.members:
-            member.begin(prompt)
+            with self.guarded(member):
+                member.begin(prompt)
 
     def observe(self, observation: Observation) -> None:
-        for member in self.members:
-            member.observe(observation)
+        for member in self.present():
+            with self.guarded(member):
+                member.observe(observation)
 
     def close(self) -> None:
         for member in self.members:
             member.close()
+
+    # Members that fail
+
+    def open_round(self, round_: DraftRound) -> None:
+        """To be called when a round starts: what failed before it is told now."""
+        self._report = round_.report
+        for message in self._untold:
+            round_.report(message)
+        self._untold = []
+
+    def present(self) -> tuple[Drafter, ...]:
+        """The members that have not failed in this reply."""
+        return tuple(member for member in self.members if self.has(member))
+
+    def has(self, member: Drafter) -> bool:
+        return member.name not in self._failures
+
+    @contextmanager
+    def guarded(self, member: Drafter) -> Iterator[None]:
+        """An error of the member ends the block; DrafterError when no member is left."""
+        try:
+            yield
+        except EngineError as error:
+            self._failures[member.name] = error
+            if not self.present():
+                raise self._all_failed(error) from error
+            self._tell(f"{member.name} failed and left {self.kind}(...) for this reply: {error}")
+
+    def _all_failed(self, error: EngineError) -> EngineError:
+        if len(self.members) == 1:
+            return error
+        reasons = "; ".join(f"{name}: {failure}" for name, failure in self._failures.items())
+        return DrafterError(f"all its members failed ({reasons})")
+
+    def _tell(self, message: str) -> None:
+        if self._report is None:
+            self._untold.append(message)
+        else:
+            self._report(message)

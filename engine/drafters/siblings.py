@@ -45,6 +45,7 @@ class TreeDrafter(Group):
         return 1 + MOST_SIBLINGS
 
     def propose(self, round_: DraftRound) -> Proposal:
+        self.open_round(round_)
         member, policy = self._member, round_.policy
         if not member.start(round_) or not policy.may_start(self.name):
             return EMPTY_PROPOSAL

@@ -23,42 +23,42 @@ class UnionDrafter(Group):
     def __init__(self, members: Sequence[Drafter]) -> None:
         super().__init__(members)
         self._chances = {member.name: KeptChance() for member in members}
-        self._policies: list[_MemberPolicy] = []
-        self._proposals: list[Proposal] = []
+        self._shares: list[_Share] = []
 
     @property
     def max_leaves(self) -> int:
         return sum(member.max_leaves for member in self.members)
 
     def propose(self, round_: DraftRound) -> Proposal:
-        self._policies, self._proposals = [], []
+        self.open_round(round_)
+        self._shares = []
         if not round_.policy.may_start(self.name):
             return EMPTY_PROPOSAL
         tree = EMPTY_PROPOSAL
-        for member in self.members:
+        for member in self.present():
             chance, rows = self._chances[member.name], 1 + len(tree)
             policy = _MemberPolicy(round_.policy, self.name, chance, rows)
-            self._policies.append(policy)
-            self._proposals.append(member.propose(replace(round_, policy=policy)))
+            with self.guarded(member):
+                proposal = member.propose(replace(round_, policy=policy))
+                self._shares.append(_Share(member, policy, proposal))
             tree = merge(
-                [member.name for member in self.members[: len(self._proposals)]],
-                self._proposals,
-                [policy.confidences for policy in self._policies],
+                [share.member.name for share in self._shares],
+                [share.proposal for share in self._shares],
+                [share.policy.confidences for share in self._shares],
             )
         return tree
 
     def observe(self, observation: Observation) -> None:
         """Every member sees its own proposal, as if the target had verified that one alone."""
-        if len(self._proposals) < len(self.members):
-            super().observe(observation)
-            return
-        for member, policy, proposal in zip(
-            self.members, self._policies, self._proposals, strict=True
-        ):
-            own = _own_view(proposal, observation)
-            policy.learn(len(own.accepted_path))
-            member.observe(own)
-        self._proposals = []
+        shares = {share.member.name: share for share in self._shares}
+        self._shares = []
+        for member in self.present():
+            share = shares.get(member.name)
+            own = observation if share is None else _own_view(share.proposal, observation)
+            if share is not None:
+                share.policy.learn(len(own.accepted_path))
+            with self.guarded(member):
+                member.observe(own)
 
 
 @dataclass(slots=True)
@@ -89,6 +89,15 @@ class _MemberPolicy:
     def learn(self, accepted: int) -> None:
         for depth, confidence in enumerate(self.confidences[: accepted + 1]):
             self.chance.learn(confidence, depth < accepted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What one member added to the tree."""
+
+    member: Drafter
+    policy: _MemberPolicy
+    proposal: Proposal
 
 
 def merge(
