@@ -26,6 +26,16 @@ class DataFolder:
         return self.root / "derived"
 
     @property
+    def training(self) -> Path:
+        """What heads are learned from: one folder of answers and features for each target."""
+        return self.root / "training"
+
+    @property
+    def heads(self) -> Path:
+        """Heads that were trained here, one folder each."""
+        return self.root / "heads"
+
+    @property
     def downloads(self) -> Path:
         """Work area of running downloads; its content is never a model."""
         return self.root / "downloads"
