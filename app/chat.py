@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from app.conversations import Conversations, StoredMessage
@@ -33,6 +33,15 @@ class Generator(Protocol):
     def loaded(self) -> LoadedSummary | None: ...
 
     def generate(self, request: GenerateRequest) -> RunHandle: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyStart:
+    """A reply that is stored, still empty, and what it is to answer."""
+
+    conversation: int
+    message: int
+    request: GenerateRequest
 
 
 class ActiveRun:
@@ -82,12 +91,14 @@ class Chat:
             raise BadOptionError("write a message first")
         with self._lock:
             self._require_ready(conversation)
-            if conversation is None or not self._store.exists(conversation):
-                conversation = self._store.create(text).id
+            with self._store.atomic():
+                if conversation is None or not self._store.exists(conversation):
+                    conversation = self._store.create(text).id
+                message = self._store.add_user(conversation, text)
+                start = self._prepare(conversation)
             session.conversation = conversation
-            message = self._store.add_user(conversation, text)
             self._publish(conversation, {"k": "user", "m": message, "text": text})
-            self._start(session, conversation)
+            self._start(session, start)
         self.announce()
         return {"conversation": conversation}
 
@@ -96,8 +107,11 @@ class Chat:
         with self._lock:
             conversation = self._conversation_of(message)
             self._require_ready(conversation)
-            self._cut(conversation, message)
-            self._start(session, conversation)
+            with self._store.atomic():
+                self._store.cut(conversation, message)
+                start = self._prepare(conversation)
+            self._publish(conversation, {"k": "cut", "m": message})
+            self._start(session, start)
 
     def edit(self, session: Session, message: int, text: str) -> None:
         """Replaces a user's message; the later messages go, and a new reply is written."""
@@ -106,10 +120,13 @@ class Chat:
         with self._lock:
             conversation = self._conversation_of(message)
             self._require_ready(conversation)
-            self._cut(conversation, message)
-            new = self._store.add_user(conversation, text)
+            with self._store.atomic():
+                self._store.cut(conversation, message)
+                new = self._store.add_user(conversation, text)
+                start = self._prepare(conversation)
+            self._publish(conversation, {"k": "cut", "m": message})
             self._publish(conversation, {"k": "user", "m": new, "text": text})
-            self._start(session, conversation)
+            self._start(session, start)
 
     @property
     def is_writing(self) -> bool:
@@ -185,21 +202,25 @@ class Chat:
         if conversation in self._active:
             raise RequestError("a reply is still being written here: stop it first")
 
-    def _cut(self, conversation: int, message: int) -> None:
-        self._store.cut(conversation, message)
-        self._publish(conversation, {"k": "cut", "m": message})
-
-    def _start(self, session: Session, conversation: int) -> None:
+    def _prepare(self, conversation: int) -> ReplyStart:
+        """The request and the empty reply; part of the change that makes room for it."""
         settings = self._preferences.current.settings
         request = settings.generate_request(self._history(conversation))
+        return ReplyStart(conversation, self._store.start_reply(conversation), request)
+
+    def _start(self, session: Session, start: ReplyStart) -> None:
         loaded = self._engine.loaded
-        message = self._store.start_reply(conversation)
-        reply = LiveReply(message, conversation, self._store, loaded.target.id if loaded else "")
+        name = loaded.target.id if loaded else ""
+        reply = LiveReply(start.message, start.conversation, self._store, name)
         active = ActiveRun(reply, session)
-        self._active[conversation] = active
-        self._publish(conversation, {"k": "start", "m": message, "details": dict(reply.details)})
+        self._active[start.conversation] = active
+        shown = {"k": "start", "m": start.message, "details": dict(reply.details)}
+        self._publish(start.conversation, shown)
         active.thread = threading.Thread(
-            target=self._write, args=(active, request), name=f"reply-{message}", daemon=True
+            target=self._write,
+            args=(active, start.request),
+            name=f"reply-{start.message}",
+            daemon=True,
         )
         active.thread.start()
 

@@ -9,8 +9,8 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -64,7 +64,7 @@ class Conversations:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._connection.execute("pragma journal_mode = wal")
         self._connection.execute("pragma foreign_keys = on")
@@ -74,6 +74,19 @@ class Conversations:
     def close(self) -> None:
         with self._lock:
             self._connection.close()
+
+    @contextmanager
+    def atomic(self) -> Iterator[None]:
+        """All changes made inside happen, or none: nothing is lost when the disk is full."""
+        with self._lock:
+            self._connection.execute("begin immediate")
+            try:
+                yield
+                self._connection.execute("commit")
+            except BaseException:
+                if self._connection.in_transaction:  # a full disk has rolled back already
+                    self._connection.execute("rollback")
+                raise
 
     def _recover(self) -> None:
         """After a crash: replies still marked as streaming were interrupted. Empty the bin."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,3 +98,18 @@ def test_cut_removes_a_message_and_what_follows(store: Conversations) -> None:
     assert [message.id for message in store.messages(conversation)] == ids[:2]
     assert store.conversation_of(other) is not None
     assert store.conversation_of(ids[3]) is None
+
+
+def test_a_change_that_fails_half_way_loses_nothing(store: Conversations) -> None:
+    conversation = store.create("hello").id
+    store.add_user(conversation, "hello")
+    reply = store.start_reply(conversation)
+    store.save_reply(reply, "the old reply", [], {}, streaming=False)
+
+    with pytest.raises(sqlite3.IntegrityError), store.atomic():
+        store.cut(conversation, reply)
+        store.start_reply(conversation + 1)  # no such conversation
+
+    kept = [message.content for message in store.messages(conversation)]
+    assert kept == ["hello", "the old reply"]
+    store.add_user(conversation, "and on")  # the file is not left inside the failed change
