@@ -277,7 +277,7 @@ class Context:
         self._drop_pass()
         if code == 2:
             raise PassAborted
-        raise NativeError(_DECODE_ERRORS.get(code, f"llama.cpp failed with code {code}"))
+        raise NativeError(DECODE_ERRORS.get(code, f"llama.cpp failed with code {code}"))
 
     def _drop_pass(self) -> None:
         """Forgets a tree, or what an aborted pass left behind: back to the tokens we know of."""
@@ -287,12 +287,12 @@ class Context:
 
     def _logits(self, rows: int) -> NDArray[np.float32]:
         pointer = native.llama_get_logits(self.handle)
-        return _rows(pointer, rows, self.model.vocab.size)
+        return rows_view(pointer, rows, self.model.vocab.size)
 
     def hidden_states(self, rows: int) -> NDArray[np.float32]:
         """Final hidden state (after the output norm) of the last pass's rows [rows, hidden]."""
         pointer = native.llama_get_embeddings(self.handle)
-        return _rows(pointer, rows, self.model.hidden_size)
+        return rows_view(pointer, rows, self.model.hidden_size)
 
     def layer_inputs(self, rows: int) -> NDArray[np.float32]:
         """Inputs of the chosen layers side by side, of the last pass's rows [rows, n x hidden]."""
@@ -325,7 +325,7 @@ def _layer_inputs(model: Model, layers: Sequence[int]) -> LayerInputs | None:
     return open_layer_inputs(architecture, layers, model.layers, model.hidden_size)
 
 
-_DECODE_ERRORS = {
+DECODE_ERRORS = {
     1: "no room in the KV cache; choose a larger context or start a new chat",
     -1: "llama.cpp refused the batch as invalid",
     -2: "llama.cpp ran out of memory during a pass; choose a smaller context or model",
@@ -333,7 +333,7 @@ _DECODE_ERRORS = {
 }
 
 
-def _rows(pointer: object, rows: int, width: int) -> NDArray[np.float32]:
+def rows_view(pointer: object, rows: int, width: int) -> NDArray[np.float32]:
     address = ctypes.cast(pointer, ctypes.c_void_p).value  # type: ignore[arg-type]
     if not address:
         raise NativeError("llama.cpp returned no output for the pass")

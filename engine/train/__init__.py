@@ -1,0 +1,1 @@
+"""Heads and small drafters learned from a target on this machine."""

@@ -1,0 +1,48 @@
+"""Which of several collectors works on which block of documents: locks that die with their owner."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import IO
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+
+class Claims:
+    """Blocks by number. The system frees a lock when its process ends, however it ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: dict[int, IO[bytes]] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def take(self, block: int) -> bool:
+        """False when another process, or this one, has it."""
+        if block in self._held:
+            return False
+        file = (self._folder / f"{block:05d}").open("a+b")
+        if not _lock(file):
+            file.close()
+            return False
+        self._held[block] = file
+        return True
+
+    def close(self) -> None:
+        for file in self._held.values():
+            file.close()
+        self._held.clear()
+
+
+def _lock(file: IO[bytes]) -> bool:
+    with contextlib.suppress(OSError):
+        if sys.platform == "win32":
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
