@@ -1,13 +1,15 @@
-"""Reads a safetensors file: a JSON header and raw numbers, mapped, never executed."""
+"""Reads and writes safetensors files: a JSON header and raw numbers, mapped, never executed."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.errors import ModelFileError
 from engine.models.tensor_data import TensorData
@@ -18,6 +20,7 @@ _KINDS = {
     "I32": ("I32", 4), "I16": ("I16", 2), "I8": ("I8", 1), "U8": ("I8", 1), "BOOL": ("I8", 1),
 }  # fmt: skip
 """The format's name of a number type to ours and its bytes."""
+_WRITTEN = {"float32": "F32", "float16": "F16", "int64": "I64", "bool": "BOOL"}
 
 
 def read_safetensors(path: Path) -> dict[str, TensorData]:
@@ -43,6 +46,32 @@ def read_safetensors(path: Path) -> dict[str, TensorData]:
         for name, entry in header.items()
         if name != "__metadata__" and (tensor := _tensor(path.name, name, entry, data)) is not None
     }
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, NDArray[np.generic]]) -> None:
+    """Writes beside `path` first. Raises ModelFileError when the disk refuses."""
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    offset = 0
+    for name, values in tensors.items():
+        header[name] = {
+            "dtype": _WRITTEN[str(values.dtype)],
+            "shape": list(values.shape),
+            "data_offsets": [offset, offset + values.nbytes],
+        }
+        offset += values.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    unfinished = path.with_name(path.name + ".unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for values in tensors.values():
+                file.write(np.ascontiguousarray(values).data)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        reason = error.strerror or str(error)
+        raise ModelFileError(f"{path} cannot be written: {reason}") from error
 
 
 def _tensor(file: str, name: str, entry: Any, data: Any) -> TensorData | None:

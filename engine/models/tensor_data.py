@@ -65,6 +65,12 @@ def tensor_bytes(kind: str, shape: tuple[int, ...]) -> int:
     return math.prod(shape[:-1]) * row_bytes(kind, shape[-1])
 
 
+def rows_of(data: TensorData, numbers: NDArray[np.int64]) -> TensorData:
+    """Some rows of a matrix, in the format they are stored in; a copy."""
+    raw = np.ascontiguousarray(data.raw.reshape(data.rows, -1)[numbers])
+    return TensorData(data.kind, (len(numbers), data.shape[-1]), raw.reshape(-1))
+
+
 def as_f32(values: NDArray[np.float32]) -> TensorData:
     return TensorData("F32", values.shape, _bytes_of(values.astype("<f4")))
 

@@ -1,0 +1,81 @@
+"""What is asked of a trainer and what it tells, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+Stage = Literal["training", "writing", "checking"]
+HeadKind = Literal["medusa", "eagle3", "early-exit"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainSettings:
+    """positions: tokens drafted (heads, or steps of the training-time test).
+
+    seconds: of training, None for `epochs` of the corpus. batch: anchors an optimiser step.
+    tokens: train on the first documents with about so many learned tokens, None for all.
+    keep_layers: early exit, layers of the target that are kept. own_rows: Medusa heads learn rows
+    of their own instead of sharing the target's. threads: of the processor; device: "auto" is a
+    CUDA card when torch finds one, else the processor.
+    """
+
+    positions: int = 4
+    draft_vocabulary: int = 16_000
+    seconds: float | None = None
+    epochs: float = 1.0
+    tokens: int | None = None
+    batch: int = 512
+    learning_rate: float | None = None
+    seed: int = 0
+    threads: int = 1
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    blocks: int = 1
+    own_rows: bool = False
+    keep_layers: int = 6
+    evaluate_every: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """How a drafter does on documents it was not trained on; see engine.train.heldout.
+
+    hits: share of anchors whose drafted token is the target's own choice, by position, each
+    drafted after the document's tokens. accepted: expected length of a greedy chain.
+    conditional: share among anchors whose earlier positions all hit. anchors: looked at.
+    """
+
+    hits: tuple[float, ...]
+    conditional: tuple[float, ...]
+    accepted: float
+    anchors: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrainProgress:
+    """seconds_left: None while it is not known. loss: mean since the last report."""
+
+    stage: Stage
+    done: int
+    total: int
+    seconds: float
+    seconds_left: float | None = None
+    heldout: HeldOut | None = None
+    loss: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FitResult:
+    """heldout: of the weights that were kept, on the small sample that is watched."""
+
+    heldout: HeldOut
+    steps: int
+    anchors: int
+    seconds: float
+    stopped_early: bool
+    curve: tuple[tuple[float, float], ...] = field(default=())  # seconds, expected length
+
+
+Report = Callable[[TrainProgress], None]
+ShouldStop = Callable[[], bool]
