@@ -73,6 +73,12 @@ def drafter_options(
             "The target itself with some layers skipped. Made on first use, kept on disk.",
             "Without a second model",
         ),
+        Option(
+            "recycle",
+            "Token recycling",
+            "Chains what the target last found likely after each token. A few megabytes.",
+            "Without a second model",
+        ),
         _mtp_option(next((model for model in models if model.id == target), None)),
     ]
     for model in models:

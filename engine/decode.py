@@ -27,6 +27,7 @@ from engine.events import (
 )
 from engine.proposal import EMPTY_PROPOSAL, ROOT, Proposal
 from engine.randomness import DrawStream
+from engine.ranking import Ranking, rank
 from engine.request import DraftParams
 from engine.sampling import Sampler
 from engine.trace import cast_ballots, emitted_tokens, proposed_tokens, texts
@@ -62,11 +63,15 @@ class Streams:
 
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
-    """max_tokens of this reply. max_width: widest verify pass allowed, in rows."""
+    """max_tokens of this reply. max_width: widest verify pass allowed, in rows.
+
+    ranked: how many of each row's likeliest tokens the drafter is shown.
+    """
 
     max_tokens: int
     max_width: int
     drafting: DraftParams
+    ranked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +151,16 @@ class RoundLoop:
         targets = self._distributions(logits, proposal)
         verdict = self._accept(proposal, targets)
         features = self._features(len(proposal), verdict.path)
+        rankings = self._rankings((last_token, *proposal.tokens), logits)
         room = self._options.max_tokens - self._emitted
         outcome = _cut(proposal, verdict, vocabulary.ends_generation, room)
         self._target.keep_path(last_token, proposal, outcome.kept)
         self.context.extend(outcome.tokens)
         self._emitted += len(outcome.tokens)
         on_path = (targets[0], *(targets[1 + node] for node in verdict.path))
-        self._observe(Observation(proposal, verdict.path, outcome.tokens, features, on_path))
+        self._observe(
+            Observation(proposal, verdict.path, outcome.tokens, features, on_path, rankings)
+        )
         words = texts(outcome.tokens, text, is_last=outcome.ends or self._is_full)
         self._round_number += 1
         proposed = proposed_tokens(proposal, verdict, targets, text)
@@ -205,6 +213,13 @@ class RoundLoop:
         if self._drafter is None or self._drafter.needs != "final hidden state":
             return None
         return self._target.hidden_states(1 + nodes)[[0, *(1 + node for node in path)]]
+
+    def _rankings(self, tokens: Sequence[int], logits: NDArray[np.float32]) -> tuple[Ranking, ...]:
+        """Of every row of the pass, kept or not, while its logits are there."""
+        count = self._options.ranked if self._drafter is not None else 0
+        if not count:
+            return ()
+        return tuple(rank(token, row, count) for token, row in zip(tokens, logits, strict=True))
 
     def _observe(self, observation: Observation) -> None:
         if self._drafter is None:

@@ -20,12 +20,16 @@ from engine.stats import StatsCounter
 
 @dataclass(frozen=True, slots=True)
 class ReplySetup:
-    """What a reply is made with. max_width: widest verify pass allowed, in rows."""
+    """What a reply is made with. max_width: widest verify pass allowed, in rows.
+
+    ranked: how many of each row's likeliest tokens the drafter is shown.
+    """
 
     context: Context
     drafter: Drafter | None
     controller: Controller
     max_width: int
+    ranked: int = 0
 
 
 class Reply:
@@ -80,7 +84,12 @@ class Reply:
             self._setup.controller,
             Sampler(self._request.sampling),
             _streams(self._seed, self._request.drafting.coupling),
-            LoopOptions(self._request.max_tokens, self._setup.max_width, self._request.drafting),
+            LoopOptions(
+                self._request.max_tokens,
+                self._setup.max_width,
+                self._request.drafting,
+                self._setup.ranked,
+            ),
         )
         self._counter = StatsCounter(self._prefill_seconds)
         vocabulary = self._setup.context.model.vocab

@@ -38,7 +38,10 @@ WIDEST_PASS = 65
 
 @dataclass(slots=True)
 class _Loaded:
-    """Everything open for one load. held: the context that the KV caches belong to."""
+    """Everything open for one load. held: the context that the KV caches belong to.
+
+    ranked: how many of each row's likeliest tokens the drafter is shown.
+    """
 
     plan: LoadPlan
     model: Model
@@ -49,6 +52,7 @@ class _Loaded:
     summary: LoadedSummary
     auto: AutoDraft | None
     held: list[int]
+    ranked: int
 
     def close(self) -> None:
         if self.drafter is not None:
@@ -148,6 +152,7 @@ class Session:
             summary=_summary(plan, context, drafter, template, strict_width),
             auto=auto,
             held=[],
+            ranked=tap.ranked,
         )
 
     def _open_drafter(
@@ -197,6 +202,7 @@ class Session:
             drafter=loaded.drafter,
             controller=_controller(loaded, request.drafting),
             max_width=loaded.max_width,
+            ranked=loaded.ranked if request.drafting.speculate != "off" else 0,
         )
         reply = Reply(setup, request, prompt, random_seed() if seed is None else seed)
         try:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from engine.distribution import Distribution
 from engine.proposal import Ballot, Proposal
 from engine.randomness import DraftStream
+from engine.ranking import Ranking
 from engine.request import DraftMode
 from engine.sampling import Sampler
 
@@ -72,7 +73,7 @@ class Observation:
     targets: the target's distributions after the last token of the context and after every node of
     the accepted path, so targets[i] is the one that emitted[i] was decided by. features: [rows,
     hidden] float32 of the verified rows on the accepted path, when the drafter declared it needs
-    them.
+    them. rankings: of every verified row, in no order that matters, when it asked for them.
     """
 
     proposal: Proposal
@@ -80,6 +81,7 @@ class Observation:
     emitted: tuple[int, ...]
     features: NDArray[np.float32] | None = None
     targets: tuple[Distribution, ...] = ()
+    rankings: tuple[Ranking, ...] = ()
 
 
 class Drafter(Protocol):

@@ -9,12 +9,14 @@ from engine.derived import default_skip, skipped_copy
 from engine.drafters.base import Drafter, StepDrafter
 from engine.drafters.best import BestDrafter
 from engine.drafters.build_heads import build_eagle3, build_medusa, build_mtp
-from engine.drafters.expression import GROUP_KINDS, DrafterExpression, parse_skip
+from engine.drafters.expression import GROUP_KINDS, DrafterExpression, parse_skip, parse_tree
 from engine.drafters.first import FirstDrafter
 from engine.drafters.mixture import MixtureDrafter
 from engine.drafters.model import ModelDrafter, SameTokens, Translation
 from engine.drafters.ngram import NgramDrafter
+from engine.drafters.recycle import DEEPEST_TREE, SUCCESSORS, RecycleDrafter
 from engine.drafters.siblings import TreeDrafter
+from engine.drafters.static_tree import static_choices
 from engine.drafters.translation import TranslatedTokens
 from engine.drafters.union import UnionDrafter
 from engine.drafters.vote import VoteDrafter
@@ -43,6 +45,8 @@ def build_drafter(expression: DrafterExpression, workshop: Workshop) -> Drafter:
         return build_eagle3(expression, workshop)
     if expression.kind == "mtp":
         return build_mtp(workshop)
+    if expression.kind == "recycle":
+        return _build_recycle(expression, workshop)
     path = workshop.find_model(expression.argument)
     if expression.kind == "tli":
         return _build_translated(str(expression), path, workshop)
@@ -83,6 +87,13 @@ def _steppers(expression: DrafterExpression, members: Sequence[Drafter]) -> list
             )
         steppers.append(member)
     return steppers
+
+
+def _build_recycle(expression: DrafterExpression, workshop: Workshop) -> Drafter:
+    nodes = parse_tree(expression.argument)
+    choices = static_choices(nodes, DEEPEST_TREE) if nodes else ()
+    workshop.tap.want_ranked(SUCCESSORS)
+    return RecycleDrafter(str(expression), workshop.target.vocab.size, choices)
 
 
 def _build_early_exit(expression: DrafterExpression, workshop: Workshop) -> Drafter:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.drafters.heads_argument import parse_heads
+from engine.drafters.heads_argument import MAX_TREE, parse_heads
 from engine.errors import BadOptionError
 
-LEAF_KINDS = ("model", "tli", "ngram", "early-exit", "medusa", "eagle3", "mtp")
+LEAF_KINDS = ("model", "tli", "ngram", "early-exit", "medusa", "eagle3", "mtp", "recycle")
 HEAD_KINDS = ("medusa", "eagle3")
 GROUP_KINDS = ("first", "vote", "mixture", "union", "best", "tree")
 
@@ -48,7 +48,7 @@ def parse_expression(text: str) -> DrafterExpression:
     if kind not in LEAF_KINDS:
         raise BadOptionError(
             f"unknown drafter {text!r}; use model:M, tli:M, ngram, early-exit[:skip=1+2], "
-            f"medusa:F, eagle3:F, mtp or a group such as first(D,D)"
+            f"medusa:F, eagle3:F, mtp, recycle[:tree=24] or a group such as first(D,D)"
         )
     if kind in ("model", "tli") and not argument:
         raise BadOptionError(f"{kind}: needs a model, for example {kind}:qwen-coder-0.5b")
@@ -56,6 +56,8 @@ def parse_expression(text: str) -> DrafterExpression:
         raise BadOptionError(f"{kind} takes no argument")
     if kind == "early-exit" and argument:
         parse_skip(argument)
+    if kind == "recycle" and argument:
+        parse_tree(argument)
     if kind in HEAD_KINDS:
         parse_heads(kind, argument)
     return DrafterExpression(kind, argument)
@@ -82,6 +84,15 @@ def parse_skip(argument: str) -> tuple[int, ...]:
     if name != "skip" or not all(part.isdigit() for part in parts):
         raise BadOptionError(f"early-exit:{argument} is not of the form early-exit:skip=10+13+16")
     return tuple(sorted({int(part) for part in parts}))
+
+
+def parse_tree(argument: str) -> int:
+    """ "tree=24" to 24 nodes; "" to 0, a chain."""
+    name, _, nodes = argument.partition("=")
+    good = name == "tree" and nodes.isascii() and nodes.isdigit() and 1 <= int(nodes) <= MAX_TREE
+    if argument and not good:
+        raise BadOptionError(f"recycle:{argument} is not recycle:tree=N with N of 1 to {MAX_TREE}")
+    return int(nodes) if argument else 0
 
 
 def _split_members(inner: str) -> list[str]:

@@ -51,6 +51,8 @@ class TargetTap:
     def __init__(self) -> None:
         self._followers: list[Follower] = []
         self._context: Context | None = None
+        self.ranked = 0
+        """How many of the target's likeliest tokens after every row drafters want to be shown."""
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -59,6 +61,9 @@ class TargetTap:
 
     def want(self, follower: Follower) -> None:
         self._followers.append(follower)
+
+    def want_ranked(self, count: int) -> None:
+        self.ranked = max(self.ranked, count)
 
     def connect(self, context: Context) -> None:
         """EngineError when the target does not show its layers, or a drafter cannot be opened."""

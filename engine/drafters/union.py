@@ -192,4 +192,5 @@ def _own_view(proposal: Proposal, observation: Observation) -> Observation:
         observation.emitted,
         observation.features,
         observation.targets[: len(path) + 1],
+        observation.rankings,
     )

@@ -35,6 +35,7 @@ def test_drafters_that_do_not_fit_say_why() -> None:
     assert {value for value in options if not value.startswith("tli:")} == {
         "ngram",
         "early-exit",
+        "recycle",
         "mtp",
         *(f"model:{model.id}" for model in MODELS),
     }
@@ -54,8 +55,13 @@ def test_a_model_with_another_tokenizer_is_offered_across() -> None:
 
 def test_suggested_drafters_come_first_among_models() -> None:
     options = drafter_options(MODELS, "coder", SHELF.obstacle)
-    assert [option.value for option in options[:3]] == ["ngram", "early-exit", "model:coder-small"]
-    assert options[2].suggested
+    assert [option.value for option in options[:4]] == [
+        "ngram",
+        "early-exit",
+        "recycle",
+        "model:coder-small",
+    ]
+    assert options[3].suggested
 
 
 def test_a_suggested_drafter_that_is_not_here_has_its_own_place() -> None:

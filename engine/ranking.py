@@ -1,0 +1,43 @@
+"""The few likeliest tokens of a row of logits, found without sorting the row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+_FOLDED_ROWS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What the target found likeliest after `token`, before penalties and truncation.
+
+    ids: the likeliest first. shares: their probabilities among one another, summing to 1.
+    """
+
+    token: int
+    ids: NDArray[np.int32]
+    shares: NDArray[np.float32]
+
+
+def rank(token: int, row: NDArray[np.float32], count: int) -> Ranking:
+    """The `count` largest logits of the row [vocabulary] that follows `token`; ties: lowest id."""
+    ids = _largest(row, min(count, len(row)))
+    values = row[ids]
+    weights = np.exp(values - values[0])
+    return Ranking(token, ids.astype(np.int32), (weights / weights.sum()).astype(np.float32))
+
+
+def _largest(row: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Ids of the largest values. The count-th largest column maximum bounds them from below."""
+    columns = len(row) // _FOLDED_ROWS
+    if columns < count:
+        return np.argsort(-row, kind="stable")[:count]
+    maxima = row[: columns * _FOLDED_ROWS].reshape(_FOLDED_ROWS, columns).max(axis=0)
+    threshold = np.partition(maxima, columns - count)[columns - count]
+    candidates = np.flatnonzero(row >= threshold)
+    order = np.argsort(-row[candidates], kind="stable")[:count]
+    chosen: NDArray[np.int64] = candidates[order]
+    return chosen
