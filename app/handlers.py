@@ -20,7 +20,11 @@ from app.session import Session, Sessions
 from app.settings import FIELDS
 from app.shelf import Shelf
 from app.throttle import Throttle
+from app.training import Training
+from app.training_options import delete_data, require_room, training_options
+from app.training_request import training_request
 from engine.errors import BadOptionError, EngineError
+from engine.folders import DataFolder
 from engine.messages import LogLine
 
 Arguments = dict[str, Any]
@@ -42,6 +46,8 @@ class Services:
     sessions: Sessions
     shelf: Shelf
     log: LogSource
+    training: Training
+    folder: DataFolder
 
 
 class Handlers:
@@ -68,6 +74,10 @@ class Handlers:
             "fetch": self._fetch,
             "download": self._download,
             "log": self._log,
+            "train_options": self._train_options,
+            "train": self._train,
+            "train_step": self._train_step,
+            "train_delete": self._train_delete,
         }
         services.shelf.on_change(Throttle(self._announce_downloads).request)
 
@@ -85,6 +95,7 @@ class Handlers:
             "problem": services.preferences.problem,
             "fields": [asdict(field) for field in FIELDS],
             "downloads": self._downloads(),
+            "training": services.training.state(),
         }
 
     def resync(self, payload: Any) -> dict[str, Any]:
@@ -194,6 +205,23 @@ class Handlers:
     def _log(self, session: Session, arguments: Arguments) -> Any:
         lines = self._services.log.log_lines(int(arguments["after"]))
         return [asdict(line) for line in lines]
+
+    def _train_options(self, session: Session, arguments: Arguments) -> Any:
+        return training_options(self._services.shelf, self._services.folder)
+
+    def _train(self, session: Session, arguments: Arguments) -> None:
+        request = training_request(arguments)
+        require_room(request, self._services.shelf, self._services.folder)
+        self._services.training.start(request)
+
+    def _train_step(self, session: Session, arguments: Arguments) -> None:
+        training = self._services.training
+        steps = {"stop": training.stop, "resume": training.resume, "dismiss": training.dismiss}
+        steps[arguments["step"]]()
+
+    def _train_delete(self, session: Session, arguments: Arguments) -> Any:
+        delete_data(self._services.folder, str(arguments["name"]))
+        return training_options(self._services.shelf, self._services.folder)
 
     def _downloads(self) -> list[dict[str, Any]]:
         return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from app.chat import Chat, RunHandle
@@ -12,6 +12,8 @@ from app.loading import Loading
 from app.preferences import PreferencesFile
 from app.session import Sessions
 from app.shelf import Shelf
+from app.training import Training
+from app.training_child import COMMAND
 from engine.folders import DataFolder
 from engine.messages import LoadedSummary, LoadProgress, LogLine
 from engine.request import GenerateRequest, LoadRequest
@@ -38,9 +40,15 @@ STARTER = "starter"
 
 
 class Application:
-    """The interface process without its web server."""
+    """The interface process without its web server. trainer: see app.training."""
 
-    def __init__(self, engine: Engine, shelf: Shelf, folder: DataFolder) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        shelf: Shelf,
+        folder: DataFolder,
+        trainer: Sequence[str] = COMMAND,
+    ) -> None:
         self._engine = engine
         self._shelf = shelf
         self._store = Conversations(folder.conversations_file)
@@ -53,6 +61,8 @@ class Application:
             sessions=sessions,
             shelf=shelf,
             log=engine,
+            training=Training(folder, sessions, trainer),
+            folder=folder,
         )
 
     def load_last(self) -> None:
@@ -67,6 +77,7 @@ class Application:
 
     def close(self) -> None:
         self.services.chat.close()
+        self.services.training.close()
         self._shelf.close()
         self._engine.close()
         self._store.close()

@@ -37,6 +37,10 @@ class Shelf(Protocol):
         """What to know before this load, "" if there is plenty. in_use: bytes it will replace."""
         ...
 
+    def hidden_size(self, model: str) -> int:
+        """Of a model that is here, 0 if it is not known."""
+        ...
+
     def repository_files(self, repository: str) -> tuple[RepoFile, ...]: ...
 
     def fetch_model(self, model: str) -> None: ...
@@ -92,6 +96,10 @@ class LibraryShelf:
         plans = [ModelPlan(info, swa_full=False) for info in infos]
         report = check_fit(plans, context, free_ram() + in_use)
         return report.message if report.level == "warn" else ""
+
+    def hidden_size(self, model: str) -> int:
+        known = next((one for one in self._known() if one.id == model), None)
+        return known.info.embedding_length if known is not None and known.info is not None else 0
 
     def repository_files(self, repository: str) -> tuple[RepoFile, ...]:
         if parse_hub_reference(f"{HUB_PREFIX}{repository}/x.gguf") is None:

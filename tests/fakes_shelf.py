@@ -51,6 +51,9 @@ class FakeShelf:
             return "needs 11.4 GB of 12.0 GB free: little is left for other programs"
         return ""
 
+    def hidden_size(self, model: str) -> int:
+        return {"starter": 576, "coder": 1536}.get(model, 0)
+
     def repository_files(self, repository: str) -> tuple[RepoFile, ...]:
         if repository != "owner/repo":
             raise DownloadError(f"{repository}: no such repository on the Hub")

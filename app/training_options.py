@@ -1,0 +1,98 @@
+"""What the page must know before it offers a training: targets, room, data that is there."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from app.choices import ModelChoice
+from app.shelf import Shelf
+from app.training_request import TrainingRequest
+from engine.errors import BadOptionError
+from engine.folders import DataFolder
+from engine.models.download_process import disk_free
+from engine.models.files import size_text
+from engine.train.shards import bytes_per_token, count
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingTarget:
+    """token_bytes: what one token of its training data takes on disk, 0 if not known."""
+
+    value: str
+    label: str
+    token_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredData:
+    """Training data of one target; bytes on disk."""
+
+    name: str
+    bytes: int
+    tokens: int
+
+
+def training_options(shelf: Shelf, folder: DataFolder) -> dict[str, Any]:
+    """problem: why nothing can be trained, "" if it can."""
+    return {
+        "problem": torch_problem(),
+        "targets": [asdict(target) for target in _targets(shelf.models(), shelf)],
+        "data": [asdict(data) for data in stored_data(folder)],
+        "free_bytes": disk_free(folder.training),
+    }
+
+
+def torch_problem() -> str:
+    if importlib.util.find_spec("torch") is not None:
+        return ""
+    return (
+        "Training needs torch, which is not installed. In the folder of Forerun run "
+        "`.venv/bin/python -m pip install -e .[train]`, then open this page again."
+    )
+
+
+def require_room(request: TrainingRequest, shelf: Shelf, folder: DataFolder) -> None:
+    """BadOptionError when the data of so many tokens would not fit on the disk."""
+    needed = (request.tokens or 0) * _token_bytes(shelf, request.target)
+    free = disk_free(folder.training)
+    if needed > free:
+        raise BadOptionError(
+            f"{request.tokens:,} tokens need {size_text(needed)} and {size_text(free)} are free: "
+            "ask for fewer tokens, or free some space"
+        )
+
+
+def stored_data(folder: DataFolder) -> list[StoredData]:
+    if not folder.training.is_dir():
+        return []
+    corpora = sorted(one for one in folder.training.iterdir() if (one / "shards").is_dir())
+    return [StoredData(one.name, _size(one), count(one).tokens) for one in corpora]
+
+
+def delete_data(folder: DataFolder, name: str) -> None:
+    """Heads made from it stay. BadOptionError when there is no such data."""
+    if name not in {data.name for data in stored_data(folder)}:
+        raise BadOptionError(f"there is no training data called {name!r}")
+    shutil.rmtree(folder.training / name)
+
+
+def _targets(models: Sequence[ModelChoice], shelf: Shelf) -> list[TrainingTarget]:
+    return [
+        TrainingTarget(model.id, model.name, _token_bytes(shelf, model.id))
+        for model in models
+        if model.downloaded and not model.problem and not model.heads
+    ]
+
+
+def _token_bytes(shelf: Shelf, target: str) -> int:
+    hidden = shelf.hidden_size(target)
+    return bytes_per_token(hidden) if hidden else 0
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

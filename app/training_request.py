@@ -1,0 +1,106 @@
+"""What the page asks a training for, checked, and the command that does it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import BadOptionError
+
+KINDS = ("medusa", "eagle3", "early-exit")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_LONGEST_MINUTES = 7 * 24 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRequest:
+    """Either minutes or tokens, the other one is None.
+
+    texts: folders or files of the user's own text. heads: of medusa. draft_vocab (tokens) and depth
+    (tokens ahead): of eagle3.
+    """
+
+    kind: str
+    target: str
+    name: str
+    texts: tuple[str, ...] = ()
+    chats: bool = False
+    minutes: int | None = 30
+    tokens: int | None = None
+    heads: int = 4
+    draft_vocab: int = 16_000
+    depth: int = 4
+
+    @property
+    def drafter(self) -> str:
+        """The drafter expression of the result."""
+        return f"{self.kind}:{self.name}"
+
+    def arguments(self, resume: bool) -> list[str]:
+        """Of `forerun train`."""
+        parts = [self.kind, "--target", self.target, "--out", self.name, "--json"]
+        if self.texts:
+            parts += ["--text", *self.texts]
+        if self.chats:
+            parts.append("--chats")
+        if self.minutes is not None:
+            parts += ["--minutes", str(self.minutes)]
+        if self.tokens is not None:
+            parts += ["--tokens", str(self.tokens)]
+        if self.kind == "medusa":
+            parts += ["--heads", str(self.heads)]
+        if self.kind == "eagle3":
+            parts += ["--draft-vocab", str(self.draft_vocab), "--depth", str(self.depth)]
+        if resume:
+            parts.append("--resume")
+        return parts
+
+
+def training_request(data: dict[str, Any]) -> TrainingRequest:
+    """From the page's form or a file. BadOptionError says which value cannot be."""
+    kind, name = str(data["kind"]), str(data["name"]).strip()
+    if kind not in KINDS:
+        raise BadOptionError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
+    if not data.get("target"):
+        raise BadOptionError("choose a target first")
+    if not _NAME.fullmatch(name):
+        raise BadOptionError("the name may have letters, digits, dots and dashes, at most 40")
+    minutes = _whole(data, "minutes", 1, _LONGEST_MINUTES)
+    tokens = _whole(data, "tokens", 1_000, 1_000_000_000)
+    if (minutes is None) == (tokens is None):
+        raise BadOptionError("give either minutes or tokens")
+    return TrainingRequest(
+        kind=kind,
+        target=str(data["target"]),
+        name=name,
+        texts=_paths(data.get("texts") or ()),
+        chats=data.get("chats") is True,
+        minutes=minutes,
+        tokens=tokens,
+        heads=_whole(data, "heads", 1, 8) or 4,
+        draft_vocab=_whole(data, "draft_vocab", 256, 1_000_000) or 16_000,
+        depth=_whole(data, "depth", 1, 8) or 4,
+    )
+
+
+def _whole(data: dict[str, Any], name: str, low: int, high: int) -> int | None:
+    value = data.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise BadOptionError(f"{name.replace('_', ' ')} must be from {low:,} to {high:,}")
+    return value
+
+
+def require_texts(request: TrainingRequest) -> None:
+    """BadOptionError when a folder or file is not there."""
+    for text in request.texts:
+        if not Path(text).exists():
+            raise BadOptionError(f"{text} does not exist: write the whole path of a folder or file")
+
+
+def _paths(texts: Any) -> tuple[str, ...]:
+    wanted = [str(text).strip() for text in texts]
+    return tuple(str(Path(text).expanduser().absolute()) for text in wanted if text)
