@@ -164,7 +164,7 @@ def _difference(
     elif request.sampling.temperature > 0:
         gap = _race_gap(request.sampling, at[0], at[1])
     else:
-        gap = _top_two_gap(generate, request, tuple(choice.token for choice in plain[:position]))
+        gap = top_two_gap(generate, request, tuple(choice.token for choice in plain[:position]))
     return Difference(
         prompt=request.messages[0].content[:80],
         position=position,
@@ -187,7 +187,7 @@ def _race_gap(sampling: SamplingParams, first: _Choice, second: _Choice) -> floa
     return abs(scores[0] - scores[1]) * sampling.temperature
 
 
-def _top_two_gap(
+def top_two_gap(
     generate: Generate, request: GenerateRequest, continuation: tuple[int, ...]
 ) -> float:
     """Between the two likeliest tokens p1 / p2 is exp(gap), and either one's p tells it."""

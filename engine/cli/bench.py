@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
+import functools
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-from engine.bench import PLAIN, BenchMode, BenchReport, BenchSample, ModeFigures, run_bench
+from engine.bench.figures import summarise
+from engine.bench.modes import BenchSettings, EngineUnderTest, drafting_modes, plain_mode
+from engine.bench.peer import PeerServer
+from engine.bench.run import Bench, BenchProgress, check_prompts
+from engine.bench.samples import BenchMode, BenchSample
+from engine.cli.bench_output import BenchFiles, Conditions, sample_line, time_left, write_outputs
+from engine.cli.bench_peer import add_peer_options, chosen_settings, peer_plan
 from engine.cli.engine_access import load_shown, open_engine
 from engine.cli.options import (
     add_sampling_options,
@@ -18,10 +23,9 @@ from engine.cli.options import (
 )
 from engine.cli.parser import Subparsers
 from engine.client import EngineClient
-from engine.errors import BadOptionError, RunError
-from engine.events import Finished
+from engine.errors import BadOptionError
 from engine.prompts import TrialPrompt, read_prompts
-from engine.request import DraftParams, GenerateRequest, LoadRequest, Message, SamplingParams
+from engine.request import LoadRequest
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -41,11 +45,55 @@ def add_parser(subparsers: Subparsers) -> None:
         "--fixed", type=int, action="append", default=[], metavar="K", help="also a fixed length K"
     )
     add_sampling_options(parser)
+    add_peer_options(parser)
     parser.add_argument("--json", type=Path, metavar="F", help="write all figures here")
+    parser.add_argument("--report", type=Path, metavar="F.html", help="write a report with plots")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with the prompts that --json F lacks"
+    )
     parser.set_defaults(func=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    """What is complete is written after every prompt, so that Ctrl+C loses one prompt at most."""
+    prompts = _prompts(arguments)
+    files = BenchFiles(arguments.json, arguments.report, Conditions.of(arguments, len(prompts)))
+    samples = files.read() if arguments.resume else []
+    done = {sample.prompt for sample in samples}
+    left = [prompt for prompt in prompts if prompt.text not in done]
+    if done:
+        print(f"{len(prompts) - len(left)} prompts are measured already", file=sys.stderr)
+    if left:
+        try:
+            _measure(arguments, left, samples, files)
+        except KeyboardInterrupt:
+            if samples:
+                write_outputs(files, samples)
+            raise
+    write_outputs(files, samples)
+    return 0
+
+
+def _measure(
+    arguments: argparse.Namespace,
+    prompts: list[TrialPrompt],
+    samples: list[BenchSample],
+    files: BenchFiles,
+) -> None:
+    """Adds to `samples`."""
+    progress: list[BenchProgress] = []
+    with contextlib.ExitStack() as stack:
+        modes = _modes(arguments, stack)
+        bench = Bench(modes, greedy=arguments.temperature == 0.0, on_progress=progress.append)
+        for taken in bench.samples(prompts):
+            samples.extend(taken)
+            for sample in taken:
+                print(sample_line(sample), file=sys.stderr)
+            print(time_left(progress[-1]), file=sys.stderr, flush=True)
+            files.write(summarise(samples))
+
+
+def _prompts(arguments: argparse.Namespace) -> tuple[TrialPrompt, ...]:
     for name in ("limit", "per_category"):
         value = getattr(arguments, name)
         if value is not None and value < 1:
@@ -54,18 +102,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.per_category:
         prompts = _of_each_category(prompts, arguments.per_category)
     prompts = prompts[: arguments.limit]
-    with contextlib.ExitStack() as stack:
-        modes = _modes(arguments, stack)
-        report = run_bench(modes, prompts, _show_sample)
-    print("\n".join(_lines(report)))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(report.to_json(), indent=1), encoding="utf-8")
-    return 0
+    check_prompts(prompts)
+    return prompts
 
 
 def _modes(arguments: argparse.Namespace, stack: contextlib.ExitStack) -> list[BenchMode]:
-    """One engine process for each drafter, so that no mode has to load anything in between."""
-    sampling = sampling_params(arguments)
+    """One process for each drafter and peer setting, so that nothing is loaded in between."""
+    settings = BenchSettings(arguments.max_tokens, sampling_params(arguments))
+    peers = chosen_settings(arguments)
     modes: list[BenchMode] = []
     for drafter in arguments.drafter:
         client = stack.enter_context(open_engine(arguments))
@@ -77,40 +121,24 @@ def _modes(arguments: argparse.Namespace, stack: contextlib.ExitStack) -> list[B
             gpu_layers=arguments.gpu_layers,
         )
         load_shown(client, request, verbose=arguments.verbose)
+        engine = EngineUnderTest(client.generate, _never, functools.partial(_pid, client))
         if not modes:
-            modes.append(_mode(PLAIN, client, arguments, sampling, DraftParams(speculate="off")))
-        name = f"{drafter} auto"
-        modes.append(_mode(name, client, arguments, sampling, DraftParams(speculate="auto")))
-        for length in arguments.fixed:
-            fixed = DraftParams(speculate="always", draft_max=length)
-            modes.append(_mode(f"{drafter} k={length}", client, arguments, sampling, fixed))
+            modes.append(plain_mode(engine, settings))
+        modes.extend(drafting_modes(engine, settings, drafter, tuple(arguments.fixed)))
+    if peers:
+        plan = peer_plan(arguments)
+        for setting in peers:
+            server = stack.enter_context(contextlib.closing(PeerServer(plan, setting)))
+            modes.append(server.mode(settings))
     return modes
 
 
-def _mode(
-    name: str,
-    client: EngineClient,
-    arguments: argparse.Namespace,
-    sampling: SamplingParams,
-    drafting: DraftParams,
-) -> BenchMode:
-    sampling = replace(sampling, seed=0 if sampling.seed is None else sampling.seed)
+def _pid(client: EngineClient) -> int | None:
+    return client.pid
 
-    def reply(prompt: TrialPrompt) -> Finished:
-        request = GenerateRequest(
-            messages=(Message("user", prompt.text),),
-            max_tokens=arguments.max_tokens,
-            sampling=sampling,
-            drafting=drafting,
-            overflow="trim",
-            reuse=False,
-        )
-        for event in client.generate(request).events():
-            if isinstance(event, Finished):
-                return event
-        raise RunError("the reply ended without its last event")
 
-    return BenchMode(name, reply)
+def _never() -> bool:
+    return False
 
 
 def _of_each_category(prompts: tuple[TrialPrompt, ...], count: int) -> tuple[TrialPrompt, ...]:
@@ -121,35 +149,3 @@ def _of_each_category(prompts: tuple[TrialPrompt, ...], count: int) -> tuple[Tri
         if seen[prompt.category] <= count:
             chosen.append(prompt)
     return tuple(chosen)
-
-
-def _show_sample(sample: BenchSample) -> None:
-    rate = sample.stats.tokens_per_second or 0.0
-    print(
-        f"{sample.category:16} {sample.mode:40} {sample.stats.emitted:4} tokens {rate:6.1f}/s",
-        file=sys.stderr,
-    )
-
-
-def _lines(report: BenchReport) -> list[str]:
-    lines = [_HEADER, *(_line("all", figures) for figures in report.overall)]
-    for category, modes in report.by_category.items():
-        lines.extend(_line(category, figures) for figures in modes if figures.mode != PLAIN)
-    return lines
-
-
-_HEADER = (
-    f"{'category':16} {'mode':40} {'tokens/s':>8} {'speed-up':>8} {'95 %':>13} "
-    f"{'accept.':>7} {'tau':>5} {'draft':>6} {'same text':>9}"
-)
-
-
-def _line(category: str, figures: ModeFigures) -> str:
-    interval = f"{figures.speedup_low:.2f}-{figures.speedup_high:.2f}"
-    rate = "" if figures.acceptance_rate is None else f"{figures.acceptance_rate:.0%}"
-    same = "" if figures.same_text is None else f"{figures.same_text}/{figures.prompts}"
-    return (
-        f"{category:16} {figures.mode[:40]:40} {figures.tokens_per_second:8.1f} "
-        f"{figures.speedup:7.2f}x {interval:>13} {rate:>7} {figures.mean_accepted_length:5.2f} "
-        f"{figures.draft_share:6.0%} {same:>9}"
-    )

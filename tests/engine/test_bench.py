@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from engine.bench import BenchMode, BenchSample, run_bench
+from engine.bench.figures import BenchReport, compare, summarise
+from engine.bench.modes import BenchSettings, BenchStoppedError, EngineUnderTest, plain_mode
+from engine.bench.run import Bench, BenchProgress
+from engine.bench.samples import BenchMode, BenchReply, sample_from_json
 from engine.errors import BadOptionError
 from engine.events import Finished
 from engine.prompts import TrialPrompt
+from engine.request import SamplingParams
 from engine.stats import Stats
+from tests.fakes_engine import FakeEngine
 
 PROMPTS = (TrialPrompt("one", "code"), TrialPrompt("two", "code"), TrialPrompt("three", "prose"))
 
@@ -21,10 +28,10 @@ class ScriptedMode:
         self._seconds = seconds
         self._log = log
 
-    def mode(self) -> BenchMode:
-        return BenchMode(self._name, self._reply)
+    def mode(self, is_peer: bool = False) -> BenchMode:
+        return BenchMode(self._name, self._reply, gap=lambda prompt, tokens: 0.25, is_peer=is_peer)
 
-    def _reply(self, prompt: TrialPrompt) -> Finished:
+    def _reply(self, prompt: TrialPrompt) -> BenchReply:
         self._log.append(self._name)
         stats = Stats(
             emitted=10,
@@ -33,67 +40,141 @@ class ScriptedMode:
             accepted=4,
             prefill_seconds=0.5,
             decode_seconds=10 * self._seconds.get(prompt.text, 1.0),
+            proposed_by_position=(5, 3),
+            accepted_by_position=(4, 0),
         )
         tokens = (1, 2) if self._name != "odd" else (1, 3)
-        return Finished("", tokens, "length", 7, 0, 0, stats)
-
-
-def bench(seconds: dict[str, dict[str, float]]) -> tuple[list[str], list[BenchSample]]:
-    log: list[str] = []
-    seen: list[BenchSample] = []
-    modes = [ScriptedMode(name, times, log).mode() for name, times in seconds.items()]
-    run_bench(modes, PROMPTS, seen.append)
-    return log, seen
+        finished = Finished("", tokens, "length", 7, 0, 0, stats)
+        return BenchReply(finished, memory_bytes=len(self._name))
 
 
 PLAIN = {"one": 1.0, "two": 1.0, "three": 1.0}
 FAST = {"one": 0.5, "two": 0.25, "three": 1.0}
 
 
+def modes_of(seconds: dict[str, dict[str, float]], log: list[str]) -> list[BenchMode]:
+    return [
+        ScriptedMode(name, times, log).mode(is_peer=name.startswith("llama-server"))
+        for name, times in seconds.items()
+    ]
+
+
+def measure(
+    seconds: dict[str, dict[str, float]], *, greedy: bool = True
+) -> tuple[BenchReport, list[str], list[BenchProgress]]:
+    log: list[str] = []
+    told: list[BenchProgress] = []
+    bench = Bench(modes_of(seconds, log), greedy=greedy, on_progress=told.append)
+    samples = [sample for taken in bench.samples(PROMPTS) for sample in taken]
+    return summarise(samples), log, told
+
+
 def test_modes_take_turns_and_another_one_starts_each_time() -> None:
-    log, _ = bench({"plain": PLAIN, "fast": FAST})
+    _, log, _ = measure({"plain": PLAIN, "fast": FAST})
     warm_up, counted = log[:2], log[2:]
     assert sorted(warm_up) == ["fast", "plain"]
     assert counted == ["plain", "fast", "fast", "plain", "plain", "fast"]
 
 
+def test_progress_counts_replies_and_guesses_the_rest() -> None:
+    _, _, told = measure({"plain": PLAIN, "fast": FAST})
+    assert [one.done for one in told] == [0, 0, 0, 1, 2, 2, 3, 4, 4, 5, 6]
+    assert {one.total for one in told} == {6}
+    assert told[0].seconds_left is None
+    assert told[-1].seconds_left == 0.0
+
+
 def test_speed_up_is_the_geometric_mean_of_ratios_prompt_by_prompt() -> None:
-    log: list[str] = []
-    modes = [ScriptedMode("plain", PLAIN, log).mode(), ScriptedMode("fast", FAST, log).mode()]
-    report = run_bench(modes, PROMPTS, lambda _: None)
+    report, _, _ = measure({"plain": PLAIN, "fast": FAST})
     plain, fast = report.overall
     assert plain.speedup == pytest.approx(1.0)
     assert fast.speedup == pytest.approx((2.0 * 4.0 * 1.0) ** (1 / 3))
     assert fast.speedup_low <= fast.speedup <= fast.speedup_high
     assert fast.acceptance_rate == pytest.approx(0.5)
+    assert fast.acceptance_by_position == pytest.approx((0.8, 0.0))
     assert fast.mean_accepted_length == pytest.approx(2.0)
+    assert fast.tokens_per_second == pytest.approx(2.0)
+    assert fast.prefill_tokens_per_second == pytest.approx(14.0)
+    assert fast.memory_bytes == 4
     by_mode = {figures.mode: figures for figures in report.by_category["code"]}
     assert by_mode["fast"].speedup == pytest.approx(8.0**0.5)
 
 
-def test_text_that_differs_from_plain_is_counted() -> None:
-    log: list[str] = []
-    modes = [
-        ScriptedMode("plain", PLAIN, log).mode(),
-        ScriptedMode("fast", FAST, log).mode(),
-        ScriptedMode("odd", FAST, log).mode(),
-    ]
-    plain, fast, odd = run_bench(modes, PROMPTS, lambda _: None).overall
+def test_text_that_differs_from_plain_is_counted_with_the_gap_there() -> None:
+    report, _, _ = measure({"plain": PLAIN, "fast": FAST, "odd": FAST})
+    plain, fast, odd = report.overall
     assert (plain.same_text, fast.same_text, odd.same_text) == (None, 3, 0)
+    assert (fast.largest_gap, odd.largest_gap) == (None, 0.25)
+    assert {s.difference.position for s in report.samples if s.difference is not None} == {1}
+
+
+def test_sampled_text_is_not_compared() -> None:
+    report, _, _ = measure({"plain": PLAIN, "odd": FAST}, greedy=False)
+    assert [figures.same_text for figures in report.overall] == [None, None]
+
+
+def test_the_best_of_ours_is_compared_with_the_best_of_theirs() -> None:
+    slow = {"one": 2.0, "two": 2.0, "three": 2.0}
+    report, _, _ = measure(
+        {
+            "plain": PLAIN,
+            "slow": slow,
+            "fast": FAST,
+            "llama-server a": slow,
+            "llama-server b": PLAIN,
+        }
+    )
+    assert report.peer is not None
+    assert (report.peer.ours, report.peer.theirs) == ("fast", "llama-server b")
+    assert report.peer.ratio.mean == pytest.approx(2.0)
+    assert compare(report.samples, "slow", "llama-server a").mean == pytest.approx(1.0)
+    assert measure({"plain": PLAIN, "fast": FAST})[0].peer is None
+
+
+def test_stopping_early_keeps_complete_prompts() -> None:
+    bench = Bench(modes_of({"plain": PLAIN, "fast": FAST}, []), greedy=True, on_progress=print)
+    taken = next(bench.samples(PROMPTS))
+    assert [sample.mode for sample in taken] == ["plain", "fast"]
+    assert summarise(taken).overall[1].prompts == 1
+
+
+def test_samples_survive_json() -> None:
+    report, _, _ = measure({"plain": PLAIN, "odd": FAST})
+    data = json.loads(json.dumps(report.to_json()))
+    assert [sample_from_json(one) for one in data["samples"]] == list(report.samples)
 
 
 def test_a_prompt_that_occurs_twice_is_refused() -> None:
-    mode = ScriptedMode("plain", PLAIN, []).mode()
+    bench = Bench(modes_of({"plain": PLAIN}, []), greedy=True, on_progress=lambda _: None)
     with pytest.raises(BadOptionError, match="twice"):
-        run_bench([mode], (*PROMPTS, PROMPTS[0]), lambda _: None)
+        list(bench.samples((*PROMPTS, PROMPTS[0])))
 
 
 def test_two_modes_of_one_name_are_refused() -> None:
     mode = ScriptedMode("plain", PLAIN, []).mode()
     with pytest.raises(BadOptionError, match="same name"):
-        run_bench([mode, mode], PROMPTS, lambda _: None)
+        Bench([mode, mode], greedy=True, on_progress=lambda _: None)
 
 
 def test_the_first_mode_is_plain() -> None:
     with pytest.raises(BadOptionError, match="plain"):
-        run_bench([ScriptedMode("fast", FAST, []).mode()], PROMPTS, lambda _: None)
+        Bench(modes_of({"fast": FAST}, []), greedy=True, on_progress=lambda _: None)
+
+
+def test_an_engine_s_rounds_become_passes_and_a_stop_ends_the_reply() -> None:
+    asked: list[bool] = []
+    engine = FakeEngine()
+    settings = BenchSettings(40, SamplingParams())
+    under_test = EngineUnderTest(engine.generate, lambda: bool(asked), lambda: None)
+    mode = plain_mode(under_test, settings)
+    bench = Bench([mode], greedy=True, on_progress=lambda _: None)
+    (sample,) = next(bench.samples([TrialPrompt("hello")]))
+    assert sum(rows for rows, _ in sample.passes) == sample.stats.rounds + sample.stats.proposed
+    request = engine.requests[-1]
+    assert (request.reuse, request.sampling.seed, request.drafting.speculate) == (False, 0, "off")
+    asked.append(True)
+    slow = FakeEngine(pace=20)
+    with pytest.raises(BenchStoppedError):
+        plain_mode(
+            EngineUnderTest(slow.generate, lambda: bool(asked), lambda: None), settings
+        ).reply(TrialPrompt("a long one"))

@@ -1,0 +1,1 @@
+"""Whether drafting pays on this machine: measured against plain decoding, and against others."""

@@ -1,0 +1,223 @@
+"""Samples to figures: speed-ups prompt by prompt, geometric means, bootstrap intervals."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.bench.samples import PLAIN, BenchSample
+
+REPORT_VERSION = 1
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A geometric mean over prompts, with its 95 % bootstrap interval over prompts."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModeFigures:
+    """A mode over some prompts. speedup: geometric mean of plain's time per token over this
+    mode's, prompt by prompt, with a 95 % bootstrap interval over prompts.
+
+    tokens_per_second: median over prompts, prefill apart. acceptance_by_position: accepted over
+    verified at depth 1, 2, ... Shares and overhead are None where a mode does not tell them.
+    largest_gap: of the first differences from plain's text, in logits. memory_bytes: the largest
+    resident size of the process seen (memory-mapped weights included, which processes share).
+    """
+
+    mode: str
+    prompts: int
+    tokens_per_second: float
+    prefill_tokens_per_second: float
+    speedup: float
+    speedup_low: float
+    speedup_high: float
+    acceptance_rate: float | None
+    acceptance_by_position: tuple[float, ...]
+    mean_accepted_length: float
+    draft_share: float | None
+    target_share: float | None
+    overhead_ms_per_token: float | None
+    same_text: int | None
+    largest_gap: float | None
+    memory_bytes: int | None
+    is_peer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PeerComparison:
+    """The fastest of our modes against the fastest setting of the other program, prompt by prompt.
+
+    Both are chosen by their mean over all prompts.
+    """
+
+    ours: str
+    theirs: str
+    ratio: Ratio
+
+
+@dataclass(frozen=True, slots=True)
+class BenchReport:
+    """pass_seconds: T(n), median seconds of a target pass of n rows, of all rounds measured."""
+
+    overall: tuple[ModeFigures, ...]
+    by_category: dict[str, tuple[ModeFigures, ...]]
+    peer: PeerComparison | None
+    pass_seconds: dict[int, float]
+    samples: tuple[BenchSample, ...]
+
+    def figures(self, mode: str) -> ModeFigures | None:
+        return next((one for one in self.overall if one.mode == mode), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures part of the fixed JSON of `forerun bench`."""
+        return {
+            "version": REPORT_VERSION,
+            "overall": [asdict(figures) for figures in self.overall],
+            "by_category": {
+                category: [asdict(figures) for figures in modes]
+                for category, modes in self.by_category.items()
+            },
+            "peer": None if self.peer is None else asdict(self.peer),
+            "pass_seconds": {str(rows): value for rows, value in self.pass_seconds.items()},
+            "samples": [sample.to_json() for sample in self.samples],
+        }
+
+
+def summarise(samples: Sequence[BenchSample]) -> BenchReport:
+    """Figures of all prompts and of each category; there must be at least one sample."""
+    categories = dict.fromkeys(sample.category for sample in samples)
+    overall = _figures(samples)
+    return BenchReport(
+        overall=overall,
+        by_category={
+            category: _figures([sample for sample in samples if sample.category == category])
+            for category in categories
+        },
+        peer=_compare_peers(overall, samples),
+        pass_seconds=_pass_seconds(samples),
+        samples=tuple(samples),
+    )
+
+
+def compare(samples: Sequence[BenchSample], ours: str, theirs: str) -> Ratio:
+    """How much faster one mode is than another, on the prompts that both answered."""
+    times = {one.prompt: one.seconds_per_token for one in samples if one.mode == theirs}
+    pairs = [one for one in samples if one.mode == ours and one.prompt in times]
+    return geometric_mean([times[one.prompt] / one.seconds_per_token for one in pairs])
+
+
+def geometric_mean(ratios: Sequence[float]) -> Ratio:
+    """Interval: quantiles of the mean when prompts are drawn anew."""
+    logs = np.log(np.asarray(ratios))
+    generator = np.random.Generator(np.random.Philox(2000))
+    picks = generator.integers(0, len(logs), (_RESAMPLES, len(logs)))
+    means = np.exp(logs[picks].mean(axis=1))
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Ratio(math.exp(float(logs.mean())), float(low), float(high))
+
+
+def _compare_peers(
+    overall: Sequence[ModeFigures], samples: Sequence[BenchSample]
+) -> PeerComparison | None:
+    ours = [one for one in overall if not one.is_peer and one.mode != PLAIN]
+    theirs = [one for one in overall if one.is_peer]
+    if not ours or not theirs:
+        return None
+    best = max(ours, key=lambda one: one.speedup).mode
+    best_peer = max(theirs, key=lambda one: one.speedup).mode
+    return PeerComparison(best, best_peer, compare(samples, best, best_peer))
+
+
+def _pass_seconds(samples: Sequence[BenchSample]) -> dict[int, float]:
+    seen: dict[int, list[float]] = {}
+    for sample in samples:
+        for rows, seconds in sample.passes:
+            seen.setdefault(rows, []).append(seconds)
+    return {rows: statistics.median(seen[rows]) for rows in sorted(seen)}
+
+
+def _figures(samples: Sequence[BenchSample]) -> tuple[ModeFigures, ...]:
+    by_mode: dict[str, list[BenchSample]] = {}
+    for sample in samples:
+        by_mode.setdefault(sample.mode, []).append(sample)
+    return tuple(_mode_figures(mode, taken) for mode, taken in by_mode.items())
+
+
+def _mode_figures(mode: str, samples: Sequence[BenchSample]) -> ModeFigures:
+    speedup = geometric_mean([sample.speedup for sample in samples])
+    seconds = _total(samples, lambda one: one.stats.decode_seconds)
+    emitted = sum(sample.stats.emitted for sample in samples)
+    proposed = sum(sample.stats.proposed for sample in samples)
+    accepted = sum(sample.stats.accepted for sample in samples)
+    rounds = max(1, sum(sample.stats.rounds for sample in samples))
+    told = any(sample.stats.target_seconds for sample in samples)
+    same = [sample.same_text for sample in samples if sample.same_text is not None]
+    memory = [sample.memory_bytes for sample in samples if sample.memory_bytes is not None]
+    return ModeFigures(
+        mode=mode,
+        prompts=len(samples),
+        tokens_per_second=statistics.median(1.0 / one.seconds_per_token for one in samples),
+        prefill_tokens_per_second=_prefill_rate(samples),
+        speedup=speedup.mean,
+        speedup_low=speedup.low,
+        speedup_high=speedup.high,
+        acceptance_rate=accepted / proposed if proposed else None,
+        acceptance_by_position=_by_position(samples),
+        mean_accepted_length=emitted / rounds,
+        draft_share=_total(samples, lambda one: one.stats.draft_seconds) / seconds
+        if told
+        else None,
+        target_share=_total(samples, lambda one: one.stats.target_seconds) / seconds
+        if told
+        else None,
+        overhead_ms_per_token=_overhead(samples) if told else None,
+        same_text=sum(same) if same else None,
+        largest_gap=_largest_gap(samples),
+        memory_bytes=max(memory, default=None),
+        is_peer=samples[0].is_peer,
+    )
+
+
+def _total(samples: Sequence[BenchSample], part: Callable[[BenchSample], float]) -> float:
+    return sum(part(sample) for sample in samples)
+
+
+def _prefill_rate(samples: Sequence[BenchSample]) -> float:
+    seconds = _total(samples, lambda one: one.stats.prefill_seconds)
+    return sum(sample.prompt_tokens for sample in samples) / max(seconds, 1e-9)
+
+
+def _overhead(samples: Sequence[BenchSample]) -> float:
+    return 1e3 * statistics.median(
+        sample.stats.overhead_seconds / max(1, sample.stats.emitted) for sample in samples
+    )
+
+
+def _largest_gap(samples: Sequence[BenchSample]) -> float | None:
+    gaps = [one.difference.gap for one in samples if one.difference is not None]
+    return max((gap for gap in gaps if gap is not None), default=None)
+
+
+def _by_position(samples: Sequence[BenchSample]) -> tuple[float, ...]:
+    deepest = max(len(sample.stats.proposed_by_position) for sample in samples)
+    rates = []
+    for depth in range(deepest):
+        counts = [
+            (one.stats.accepted_by_position[depth], one.stats.proposed_by_position[depth])
+            for one in samples
+            if len(one.stats.proposed_by_position) > depth
+        ]
+        rates.append(sum(count[0] for count in counts) / max(1, sum(count[1] for count in counts)))
+    return tuple(rates)

@@ -1,0 +1,152 @@
+"""Every prompt in every mode, interleaved.
+
+Ratios come from one run in which the modes take turns (A B C, B C A, ...), so that a machine whose
+speed drifts treats all of them alike.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.bench.samples import (
+    PLAIN,
+    BenchMode,
+    BenchReply,
+    BenchSample,
+    Difference,
+    seconds_per_token,
+)
+from engine.errors import BadOptionError, RunError
+from engine.prompts import TrialPrompt
+
+_WARM_UP = TrialPrompt("Say hello in three languages.")  # not counted, and none of the prompts
+
+
+@dataclass(frozen=True, slots=True)
+class BenchProgress:
+    """Replies done of all. doing: the mode whose reply comes next. seconds_left: None at first."""
+
+    done: int
+    total: int
+    doing: str
+    seconds: float
+    seconds_left: float | None
+
+
+OnProgress = Callable[[BenchProgress], None]
+
+
+def check_modes(modes: Sequence[BenchMode]) -> None:
+    """BadOptionError unless the first mode is plain and every name stands once."""
+    if not modes or modes[0].name != PLAIN:
+        raise BadOptionError("the first mode of a bench is plain decoding")
+    if len({mode.name for mode in modes}) < len(modes):
+        raise BadOptionError("two modes have the same name; was a drafter given twice?")
+
+
+def check_prompts(prompts: Sequence[TrialPrompt]) -> None:
+    """BadOptionError when a prompt occurs twice."""
+    if len({prompt.text for prompt in prompts}) < len(prompts):
+        raise BadOptionError("a prompt occurs twice; what was learned from it would count twice")
+
+
+class Bench:
+    """One run. greedy: whether text must equal plain's, so that it is compared."""
+
+    def __init__(self, modes: Sequence[BenchMode], *, greedy: bool, on_progress: OnProgress):
+        check_modes(modes)
+        self._modes = modes
+        self._greedy = greedy
+        self._on_progress = on_progress
+        self._done = 0
+        self._total = 0
+        self._started = 0.0
+
+    def samples(self, prompts: Sequence[TrialPrompt]) -> Iterator[tuple[BenchSample, ...]]:
+        """The samples of one prompt after the other, all modes of a prompt together.
+
+        Whoever stops early keeps complete prompts only.
+        """
+        check_prompts(prompts)
+        self._done, self._total = 0, len(prompts) * len(self._modes)
+        for mode in self._modes:
+            self._tell(f"{mode.name}: warming up")
+            mode.reply(_WARM_UP)
+        self._started = time.perf_counter()
+        for index, prompt in enumerate(prompts):
+            taken: dict[str, BenchReply] = {}
+            # Another mode starts each time: whoever comes first finds a cooler machine.
+            for offset in range(len(self._modes)):
+                mode = self._modes[(index + offset) % len(self._modes)]
+                self._tell(mode.name)
+                taken[mode.name] = mode.reply(prompt)
+                self._done += 1
+            self._tell("")
+            yield self._compared(prompt, taken)
+
+    def _tell(self, doing: str) -> None:
+        seconds = time.perf_counter() - self._started if self._started else 0.0
+        left = seconds / self._done * (self._total - self._done) if self._done else None
+        self._on_progress(BenchProgress(self._done, self._total, doing, seconds, left))
+
+    def _compared(
+        self, prompt: TrialPrompt, taken: dict[str, BenchReply]
+    ) -> tuple[BenchSample, ...]:
+        plain = taken[PLAIN].finished
+        samples = []
+        for mode in self._modes:
+            reply = taken[mode.name]
+            if reply.finished.prompt_tokens != plain.prompt_tokens:
+                raise RunError(
+                    f"{mode.name} read {reply.finished.prompt_tokens} tokens of a prompt that has "
+                    f"{plain.prompt_tokens}: choose a larger --ctx"
+                )
+            compared = self._greedy and mode.name != PLAIN
+            same = reply.finished.tokens == plain.tokens if compared else None
+            difference = None
+            if same is False:
+                difference = self._difference(prompt, plain.tokens, reply.finished.tokens)
+            samples.append(_sample(mode, prompt, reply, plain_of(taken), same, difference))
+        return tuple(samples)
+
+    def _difference(
+        self, prompt: TrialPrompt, plain: tuple[int, ...], other: tuple[int, ...]
+    ) -> Difference:
+        position = next(
+            (i for i, (a, b) in enumerate(zip(plain, other, strict=False)) if a != b),
+            min(len(plain), len(other)),
+        )
+        gap = self._modes[0].gap
+        return Difference(position, None if gap is None else gap(prompt, plain[:position]))
+
+
+def plain_of(taken: dict[str, BenchReply]) -> float:
+    """Plain decoding's seconds per token."""
+    return seconds_per_token(taken[PLAIN].finished.stats)
+
+
+def _sample(
+    mode: BenchMode,
+    prompt: TrialPrompt,
+    reply: BenchReply,
+    plain_seconds: float,
+    same_text: bool | None,
+    difference: Difference | None,
+) -> BenchSample:
+    return BenchSample(
+        mode=mode.name,
+        prompt=prompt.text,
+        category=prompt.category,
+        stats=reply.finished.stats,
+        prompt_tokens=reply.finished.prompt_tokens,
+        plain_seconds_per_token=plain_seconds,
+        same_text=same_text,
+        difference=difference,
+        memory_bytes=reply.memory_bytes,
+        passes=tuple(
+            (1 + len(trace.proposed), round(trace.seconds.target, 6)) for trace in reply.rounds
+        ),
+        is_peer=mode.is_peer,
+    )

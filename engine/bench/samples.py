@@ -1,0 +1,142 @@
+"""What is measured: a mode, its reply to one prompt, and the sample that is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from engine.events import Finished, RoundTrace
+from engine.prompts import TrialPrompt
+from engine.stats import DrafterCount, MemberCount, Stats
+
+PLAIN = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class BenchReply:
+    """rounds: empty where the mode does not tell them. memory_bytes: resident, afterwards."""
+
+    finished: Finished
+    rounds: tuple[RoundTrace, ...] = ()
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BenchMode:
+    """name: as shown. reply: produces one reply to a prompt, with everything prefilled anew.
+
+    gap: distance in logits of the two likeliest tokens after a prompt and a continuation; only
+    plain's is asked. is_peer: another program.
+    drafter: the expression it drafts with, None for plain and for other programs.
+    """
+
+    name: str
+    reply: Callable[[TrialPrompt], BenchReply]
+    gap: Callable[[TrialPrompt, tuple[int, ...]], float] | None = None
+    is_peer: bool = False
+    drafter: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """First token unlike plain's. gap: in logits, of plain's two likeliest tokens there."""
+
+    position: int
+    gap: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BenchSample:
+    """One reply. plain_seconds_per_token: of plain decoding on the same prompt, next to it.
+
+    same_text: equal to plain's; None for plain itself and for sampled text. passes: rows and
+    seconds of every target pass, as they were in the rounds.
+    """
+
+    mode: str
+    prompt: str
+    category: str
+    stats: Stats
+    prompt_tokens: int
+    plain_seconds_per_token: float
+    same_text: bool | None = None
+    difference: Difference | None = None
+    memory_bytes: int | None = None
+    passes: tuple[tuple[int, float], ...] = ()
+    is_peer: bool = False
+
+    @property
+    def seconds_per_token(self) -> float:
+        return seconds_per_token(self.stats)
+
+    @property
+    def speedup(self) -> float:
+        return self.plain_seconds_per_token / self.seconds_per_token
+
+    def to_json(self) -> dict[str, Any]:
+        """Without loss: `sample_from_json` makes the same sample of it."""
+        difference = None if self.difference is None else asdict(self.difference)
+        return {
+            "mode": self.mode,
+            "category": self.category,
+            "prompt": self.prompt,
+            "prompt_tokens": self.prompt_tokens,
+            "plain_seconds_per_token": self.plain_seconds_per_token,
+            "speedup": self.speedup,
+            "same_text": self.same_text,
+            "difference": difference,
+            "memory_bytes": self.memory_bytes,
+            "passes": [list(one) for one in self.passes],
+            "is_peer": self.is_peer,
+            "stats": self.stats.to_json(),
+        }
+
+
+def seconds_per_token(stats: Stats) -> float:
+    """Decode time, prefill apart."""
+    return stats.decode_seconds / max(1, stats.emitted)
+
+
+def sample_from_json(data: Mapping[str, Any]) -> BenchSample:
+    """Raises KeyError, TypeError or ValueError when it is not a sample."""
+    found = data["difference"]
+    return BenchSample(
+        mode=str(data["mode"]),
+        prompt=str(data["prompt"]),
+        category=str(data["category"]),
+        stats=_stats_from_json(data["stats"]),
+        prompt_tokens=int(data["prompt_tokens"]),
+        plain_seconds_per_token=float(data["plain_seconds_per_token"]),
+        same_text=data["same_text"],
+        difference=None if found is None else Difference(found["position"], found["gap"]),
+        memory_bytes=data["memory_bytes"],
+        passes=tuple((int(rows), float(seconds)) for rows, seconds in data["passes"]),
+        is_peer=bool(data["is_peer"]),
+    )
+
+
+def _stats_from_json(data: Mapping[str, Any]) -> Stats:
+    return Stats(
+        emitted=data["emitted"],
+        rounds=data["rounds"],
+        parked_rounds=data["parked_rounds"],
+        proposed=data["proposed"],
+        accepted=data["accepted"],
+        proposed_by_position=tuple(data["proposed_by_position"]),
+        accepted_by_position=tuple(data["accepted_by_position"]),
+        by_drafter={
+            name: DrafterCount(one["proposed"], one["accepted"])
+            for name, one in data["by_drafter"].items()
+        },
+        prefill_seconds=data["prefill_seconds"],
+        decode_seconds=data["decode_seconds"],
+        target_seconds=data["target_seconds"],
+        draft_seconds=data["draft_seconds"],
+        overhead_seconds=data["overhead_seconds"],
+        reached=data.get("reached", 0),
+        members={
+            name: MemberCount(one["asked"], one["agreed"])
+            for name, one in data.get("members", {}).items()
+        },
+    )
