@@ -11,20 +11,29 @@ import psutil
 
 from engine.derived import default_skip
 from engine.drafters.build_heads import heads_path
+from engine.drafters.eagle_graph import LEVEL_ROWS
 from engine.drafters.expression import DrafterExpression, parse_expression, parse_skip
 from engine.drafters.heads_argument import parse_heads
 from engine.errors import BadOptionError, MemoryLimitError, ModelFileError, RunError
 from engine.folders import DataFolder
+from engine.llama.context import PREFILL_CHUNK
 from engine.llama.draft_layer import ROWS_AT_ONCE
 from engine.llama.library import Library, devices
 from engine.llama.model import Model, ModelOptions
 from engine.measurements import Measurements, measurement_key
 from engine.models.catalogue import Catalogue
+from engine.models.eagle_file import EagleLayer
 from engine.models.gguf import GgufInfo, file_key, inspect
-from engine.models.heads import require_eagle3, require_medusa, require_mtp
+from engine.models.heads import (
+    require_eagle,
+    require_eagle3,
+    require_medusa,
+    require_mtp,
+    target_ends,
+)
 from engine.models.locate import LocatedModel, locate
 from engine.models.medusa_file import MedusaHeads
-from engine.models.memory import ModelPlan, check_fit, default_context, free_ram
+from engine.models.memory import OUTPUT_ROWS, ModelPlan, check_fit, default_context, free_ram
 from engine.models.pair import require_pair
 from engine.models.token_map import require_shared
 from engine.request import LoadRequest
@@ -76,7 +85,8 @@ class Loader:
         expression = parse_expression(request.drafter) if request.drafter else None
         gpu_layers = request.gpu_layers if devices() else 0
         branches = expression is not None and expression.may_branch
-        plans = [ModelPlan(info, gpu_layers, swa_full=branches)]
+        rows = _output_rows(expression)
+        plans = [ModelPlan(info, gpu_layers, rows, swa_full=branches)]
         if expression is not None:
             plans.extend(self._drafter_plans(expression, target.path, info, gpu_layers))
         notices = _check_memory(plans, context_length, bytes_in_use)
@@ -109,6 +119,11 @@ class Loader:
                 file = parse_heads(leaf.kind, leaf.argument).file
                 heads = require_medusa(target, heads_path(leaf.kind, file, self.find_model))
                 plans.append(ModelPlan(_heads_info(heads, target_info), output_rows=1, ubatch=1))
+            elif leaf.kind == "eagle":
+                file = parse_heads(leaf.kind, leaf.argument).file
+                layer = require_eagle(target, heads_path(leaf.kind, file, self.find_model))
+                eagle = _eagle_info(layer, target, target_info)
+                plans.append(ModelPlan(eagle, output_rows=LEVEL_ROWS, ubatch=LEVEL_ROWS))
             elif leaf.kind == "eagle3":
                 file = parse_heads(leaf.kind, leaf.argument).file
                 drafter = require_eagle3(target, heads_path(leaf.kind, file, self.find_model))
@@ -195,6 +210,36 @@ def _heads_info(heads: MedusaHeads, info: GgufInfo) -> GgufInfo:
     """Heads as a model without layers, so that their weights are counted."""
     return replace(
         info, name="the heads", bytes=heads.bytes, block_count=0, head_count_kv=(), full_layers=0
+    )
+
+
+def _output_rows(expression: DrafterExpression | None) -> int:
+    """Rows of a pass of the target that have logits: with EAGLE those of its prompts too."""
+    leaves = expression.leaves() if expression is not None else ()
+    return PREFILL_CHUNK if any(leaf.kind == "eagle" for leaf in leaves) else OUTPUT_ROWS
+
+
+def _eagle_info(layer: EagleLayer, target: Path, info: GgufInfo) -> GgufInfo:
+    """An EAGLE layer as a model of one layer, the target's output matrix and the states it keeps.
+
+    A state has as many bytes as the keys and values of hidden / kv_heads / 4 more values a head.
+    """
+    shape = layer.shape
+    weights = sum(one.weight.rows * one.weight.shape[1] for one in layer.linears)
+    states = shape.hidden // shape.kv_heads  # 4 bytes each, of which the KV cache counts 2
+    return replace(
+        info,
+        path=str(layer.file),
+        name="the EAGLE layer",
+        bytes=weights * 17 // 16 + target_ends(target)[1].raw.nbytes,
+        block_count=1,
+        feed_forward_length=shape.feed_forward,
+        head_count=(shape.heads,),
+        head_count_kv=(shape.kv_heads,),
+        key_length=shape.head_width + states,
+        value_length=shape.head_width + states,
+        sliding_window=0,
+        full_layers=1,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.derived import default_skip, skipped_copy
 from engine.drafters.base import Drafter, StepDrafter
 from engine.drafters.best import BestDrafter
-from engine.drafters.build_heads import build_eagle3, build_medusa, build_mtp
+from engine.drafters.build_heads import build_eagle, build_eagle3, build_medusa, build_mtp
 from engine.drafters.expression import GROUP_KINDS, DrafterExpression, parse_skip, parse_tree
 from engine.drafters.first import FirstDrafter
 from engine.drafters.mixture import MixtureDrafter
@@ -36,11 +36,13 @@ def build_drafter(expression: DrafterExpression, workshop: Workshop) -> Drafter:
     if expression.kind in GROUP_KINDS:
         return _build_group(expression, workshop)
     if expression.kind == "ngram":
-        return NgramDrafter()
+        return NgramDrafter(workshop.earlier)
     if expression.kind == "early-exit":
         return _build_early_exit(expression, workshop)
     if expression.kind == "medusa":
         return build_medusa(expression, workshop)
+    if expression.kind == "eagle":
+        return build_eagle(expression, workshop)
     if expression.kind == "eagle3":
         return build_eagle3(expression, workshop)
     if expression.kind == "mtp":

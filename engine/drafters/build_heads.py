@@ -6,7 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.drafters.base import Drafter
+from engine.drafters.eagle_graph import EagleGraph, TargetEnds
+from engine.drafters.eagle_layer import SPARE_CELLS, EagleDecoder
 from engine.drafters.expression import DrafterExpression
+from engine.drafters.feature_tree import FeatureTree
 from engine.drafters.features import DrafterLabel, FeatureDrafter
 from engine.drafters.heads_argument import parse_heads
 from engine.drafters.medusa import MedusaDrafter
@@ -16,9 +19,16 @@ from engine.drafters.workshop import Workshop
 from engine.errors import UnknownModelError
 from engine.llama.context import Context
 from engine.llama.draft_layer import Eagle3Context, MtpContext
+from engine.llama.layers import FINAL_STATE
 from engine.llama.model import Model, ModelOptions
 from engine.models.gguf import inspect
-from engine.models.heads import require_eagle3, require_medusa, require_mtp
+from engine.models.heads import (
+    require_eagle,
+    require_eagle3,
+    require_medusa,
+    require_mtp,
+    target_ends,
+)
 from engine.models.memory import ModelPlan, estimate
 
 
@@ -34,6 +44,34 @@ def build_medusa(expression: DrafterExpression, workshop: Workshop) -> Drafter:
     choices = static_choices(argument.nodes, graph.count) if argument.nodes else ()
     size = workshop.target.vocab.size
     return MedusaDrafter(str(expression), graph, size, heads.token_ids, choices)
+
+
+def build_eagle(expression: DrafterExpression, workshop: Workshop) -> Drafter:
+    argument = parse_heads("eagle", expression.argument)
+    path = heads_path("eagle", argument.file, workshop.find_model)
+    layer = require_eagle(workshop.target.path, path)
+    graph = EagleGraph(
+        layer,
+        TargetEnds(*target_ends(workshop.target.path)),
+        workshop.context_length + SPARE_CELLS,
+        workshop.threads,
+        on_progress=lambda fraction: workshop.report(f"reading {path.stem}", fraction),
+    )
+    states = 4 * workshop.context_length * layer.shape.hidden
+    form = f"a tree of up to {argument.nodes}" if argument.nodes else "a chain"
+    label = DrafterLabel(str(expression), f"EAGLE layer, {form}", graph.bytes + states)
+
+    def open_decoder(_target: Context) -> EagleDecoder:
+        return EagleDecoder(graph, lambda: workshop.abort.is_set)
+
+    ends = workshop.target.vocab.ends_generation
+    drafter = (
+        FeatureTree(label, [FINAL_STATE], open_decoder, ends, graph.close, argument.nodes)
+        if argument.nodes
+        else FeatureDrafter(label, [FINAL_STATE], open_decoder, ends, graph.close)
+    )
+    workshop.tap.want(drafter)
+    return drafter
 
 
 def build_eagle3(expression: DrafterExpression, workshop: Workshop) -> Drafter:

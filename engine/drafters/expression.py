@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from engine.drafters.heads_argument import MAX_TREE, parse_heads
 from engine.errors import BadOptionError
 
-LEAF_KINDS = ("model", "tli", "ngram", "early-exit", "medusa", "eagle3", "mtp", "recycle")
-HEAD_KINDS = ("medusa", "eagle3")
+LEAF_KINDS = ("model", "tli", "ngram", "early-exit", "medusa", "eagle", "eagle3", "mtp", "recycle")
+HEAD_KINDS = ("medusa", "eagle", "eagle3")
 GROUP_KINDS = ("first", "vote", "mixture", "union", "best", "tree")
 
 
@@ -48,7 +48,7 @@ def parse_expression(text: str) -> DrafterExpression:
     if kind not in LEAF_KINDS:
         raise BadOptionError(
             f"unknown drafter {text!r}; use model:M, tli:M, ngram, early-exit[:skip=1+2], "
-            f"medusa:F, eagle3:F, mtp, recycle[:tree=24] or a group such as first(D,D)"
+            f"medusa:F, eagle:F, eagle3:F, mtp, recycle[:tree=24] or a group such as first(D,D)"
         )
     if kind in ("model", "tli") and not argument:
         raise BadOptionError(f"{kind}: needs a model, for example {kind}:qwen-coder-0.5b")

@@ -10,7 +10,7 @@ from engine.errors import BadOptionError
 MAX_TREE = 64
 """Nodes; a target's pass is never wider."""
 
-TREE_KINDS = ("medusa",)
+TREE_KINDS = ("medusa", "eagle")
 """Heads whose own proposals can be trees; others go token by token, which tree(D) can widen."""
 
 _TREE = re.compile(r"tree=(?P<nodes>[^:]*)(?::(?P<file>.*))?", re.DOTALL)

@@ -40,9 +40,12 @@ class MedusaGraph:
         self, heads: MedusaHeads, kind: str, on_progress: Callable[[float], None] | None
     ) -> None:
         loads: list[tuple[Tensor, TensorData]] = []
+        known: dict[int, Tensor] = {}
 
         def weight(data: TensorData, wanted: str) -> Tensor:
-            tensor = self._weights.tensor(_format(data, wanted), data.shape)
+            if id(data) in known:  # rows that all heads share
+                return known[id(data)]
+            tensor = known[id(data)] = self._weights.tensor(stored_format(data, wanted), data.shape)
             loads.append((tensor, data))
             return tensor
 
@@ -64,6 +67,8 @@ class MedusaGraph:
             inner = work.multiply_matrix(weight(matrix, kind), state)
             inner = work.add(inner, weight(bias, "F32"))
             state = work.add(state, work.silu(inner))
+        if head.output is None:
+            raise ValueError("heads without their rows of the target's matrix")
         return work.multiply_matrix(weight(head.output, kind), state)
 
     @property
@@ -86,7 +91,7 @@ class MedusaGraph:
         self._backend.close()
 
 
-def _format(data: TensorData, wanted: str) -> str:
+def stored_format(data: TensorData, wanted: str) -> str:
     """The stored format if it is quantised; else the wanted one, F16 where rows do not fit it."""
     if data.kind not in FLOATS:
         if data.kind not in KINDS:

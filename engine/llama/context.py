@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from engine.errors import NativeError
 from engine.llama.abort import AbortFlag
 from engine.llama.batch import Batch
-from engine.llama.layers import LayerInputs, PassListener, open_layer_inputs
+from engine.llama.layers import FINAL_STATE, LayerInputs, PassListener, open_layer_inputs
 from engine.llama.model import Model
 from engine.llama.tree import tree_sequences
 from engine.proposal import ROOT, Proposal
@@ -38,7 +38,8 @@ class ContextOptions:
     embeddings: passes with logits also return each row's final hidden state. flash_attention:
     None leaves the choice to llama.cpp. exact_order: the cache holds what plain decoding would
     leave, cell by cell; attention adds up in cell order, so anything else rounds differently.
-    layer_inputs: layers whose inputs every pass keeps.
+    layer_inputs: layers whose inputs every pass keeps. With FINAL_STATE among them every row of a
+    prompt becomes an output, as llama.cpp has no other way to its hidden state.
     """
 
     context_length: int
@@ -65,6 +66,8 @@ class Context:
         self.listener: PassListener | None = None
         self._abort = abort
         self._layers = _layer_inputs(model, options.layer_inputs)
+        self._feeds_outputs = FINAL_STATE in options.layer_inputs
+        self._has_states = options.embeddings or self._feeds_outputs
         self._handle: int | None = None
         self._handle = native.llama_init_from_model(model.handle, self._params())
         if not self._handle:
@@ -89,13 +92,13 @@ class Context:
         if 1 < options.max_leaves >= options.max_rows:  # llama.cpp would end the process
             raise ValueError(f"{options.max_leaves} leaves in passes of {options.max_rows} rows")
         params.n_seq_max = options.max_leaves + 1 if options.max_leaves > 1 else 1
-        params.n_outputs_max = options.max_rows
-        params.n_outputs_max_per_seq = options.max_rows
+        params.n_outputs_max = params.n_batch if self._feeds_outputs else options.max_rows
+        params.n_outputs_max_per_seq = params.n_outputs_max
         params.n_threads = params.n_threads_batch = options.threads
         params.flash_attn_type = _FLASH_ATTENTION[options.flash_attention]
         params.kv_unified = True
         params.swa_full = options.max_leaves > 1  # trees copy sequences: no cell reuse in a window
-        params.embeddings = options.embeddings
+        params.embeddings = self._has_states
         params.no_perf = True
         params.abort_callback = self._abort.callback
         params.abort_callback_data = self._abort.data
@@ -181,11 +184,11 @@ class Context:
     # Passes
 
     def feed(self, tokens: Sequence[int]) -> None:
-        """Appends tokens without logits, at most PREFILL_CHUNK at once."""
+        """Appends tokens whose logits nobody reads, at most PREFILL_CHUNK at once."""
         if len(tokens) > PREFILL_CHUNK:
             raise ValueError("feed takes one chunk at a time")
         start = len(self.tokens)
-        self._append(tokens, outputs=0)
+        self._append(tokens, outputs=len(tokens) if self._feeds_outputs else 0)
         if self.listener is not None:
             self.listener.fed(start, tokens)
 
@@ -201,7 +204,7 @@ class Context:
         return row
 
     def _append(self, tokens: Sequence[int], *, outputs: int) -> None:
-        if self.options.embeddings:
+        if self._has_states:
             # With embeddings on, llama.cpp makes every row of a pass an output.
             native.llama_set_embeddings(self.handle, outputs == len(tokens))
         self._run(self._batch.fill(tokens, len(self.tokens), outputs=outputs))
@@ -231,7 +234,7 @@ class Context:
         positions = [start, *(start + depth for depth in proposal.depths)]
         sequences = tree_sequences(proposal)
         tokens = (last_token, *proposal.tokens)
-        if self.options.embeddings:
+        if self._has_states:
             native.llama_set_embeddings(self.handle, True)
         self._run(self._batch.fill_tree(tokens, positions, sequences))
         return self._logits(len(tokens))

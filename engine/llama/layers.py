@@ -1,4 +1,4 @@
-"""The inputs of a target's inner layers, for drafters that read them (EAGLE-3).
+"""The inputs of a target's inner layers, for drafters that read them (EAGLE-3, EAGLE).
 
 Some architectures hand them out by private functions of llama.cpp. For the others the outputs of
 the layers before are captured while the graph runs, which costs a Python call per graph node.
@@ -28,6 +28,10 @@ EXPOSING = frozenset(
     {"llama", "qwen3", "qwen3moe", "qwen3next", "qwen35", "qwen35moe", "gemma4", "gpt-oss"}
 )
 """Architectures whose graphs hand out layer inputs; asking another one ends the process."""
+
+
+FINAL_STATE = 0
+"""Among layers, the hidden state after the output norm, which the output matrix reads."""
 
 
 class PassListener(Protocol):
@@ -68,8 +72,14 @@ def open_layer_inputs(
 ) -> LayerInputs:
     """layers: from 1; `count`, the number of layers, stands for what the head reads.
 
-    IncompatiblePairError when the target has no such layer or does not show it.
+    FINAL_STATE must come first. IncompatiblePairError when the target has no such layer or does
+    not show it.
     """
+    if FINAL_STATE in layers:
+        rest = [layer for layer in layers if layer != FINAL_STATE]
+        return FinalStates(
+            hidden, open_layer_inputs(architecture, rest, count, hidden) if rest else None
+        )
     last = count if architecture in HIDDEN_STATE else count - 1
     if any(not 1 <= layer <= last for layer in layers):
         raise IncompatiblePairError(
@@ -79,6 +89,35 @@ def open_layer_inputs(
     if exposed or set(layers) == {count}:
         return ExposedLayers(layers, hidden, count)
     return CapturedLayers(layers, hidden)
+
+
+class FinalStates:
+    """Final hidden states beside other layers' inputs; every row of a pass must be an output."""
+
+    def __init__(self, hidden: int, others: LayerInputs | None) -> None:
+        self._hidden = hidden
+        self._others = others
+        self.callback = others.callback if others is not None else None
+
+    def enable(self, handle: int) -> None:
+        if self._others is not None:
+            self._others.enable(handle)
+
+    def begin_pass(self) -> None:
+        if self._others is not None:
+            self._others.begin_pass()
+
+    def read(self, handle: int, rows: int) -> NDArray[np.float32]:
+        """Of every row of the last pass, [rows, (1 + layers) x hidden]; a copy."""
+        pointer = native.llama_get_embeddings(handle)
+        address = ctypes.cast(pointer, ctypes.c_void_p).value
+        if not address:
+            raise NativeError("llama.cpp returned no hidden states")
+        buffer = (ctypes.c_float * (rows * self._hidden)).from_address(address)
+        states = np.ctypeslib.as_array(buffer).reshape(rows, self._hidden)
+        if self._others is None:
+            return states.copy()
+        return np.concatenate([states, self._others.read(handle, rows)], axis=1)
 
 
 class ExposedLayers:

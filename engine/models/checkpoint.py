@@ -13,7 +13,7 @@ from engine.models.tensor_data import TensorData
 from engine.models.torch_file import read_torch
 
 _MAX_CONFIG = 1 << 22
-_TORCH_NAME = "pytorch_model.bin"
+TORCH_NAME = "pytorch_model.bin"
 
 
 def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, TensorData]]:
@@ -24,9 +24,9 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, TensorData]
     for file in files:
         tensors.update(read_safetensors(file))
     if not files:
-        if not (folder / _TORCH_NAME).is_file():
-            raise ModelFileError(f"{folder} holds neither safetensors files nor {_TORCH_NAME}")
-        tensors = read_torch(folder / _TORCH_NAME)
+        if not (folder / TORCH_NAME).is_file():
+            raise ModelFileError(f"{folder} holds neither safetensors files nor {TORCH_NAME}")
+        tensors = read_torch(folder / TORCH_NAME)
     return config, tensors
 
 

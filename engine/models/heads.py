@@ -7,9 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from engine.errors import IncompatiblePairError, ModelFileError
+from engine.models.eagle_file import EagleLayer, read_eagle
 from engine.models.gguf import GgufInfo, file_key, inspect
+from engine.models.gguf_data import read_tensors
 from engine.models.gguf_header import Header, read_header
 from engine.models.medusa_file import MedusaHeads, read_medusa, target_hash
+from engine.models.tensor_data import TensorData
 
 HEAD_KINDS = {"EAGLE-3": "eagle3", "Medusa": "medusa"}
 """What a file needs (GgufInfo.needs) to the kind of drafter expression that runs it."""
@@ -58,7 +61,7 @@ def require_medusa(target: Path, heads_path: Path) -> MedusaHeads:
         raise IncompatiblePairError(
             f"the heads in {heads_path.name} cannot draft for {target.name}: {reason}"
         )
-    return heads
+    return heads.with_rows(target_ends(target)[1]) if heads.shares_rows else heads
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +135,35 @@ def require_eagle3(target: Path, heads_path: Path) -> Eagle3Info:
     if reason := eagle3_obstacle(inspect(target), heads):
         raise IncompatiblePairError(f"{heads_path.name} cannot draft for {target.name}: {reason}")
     return heads
+
+
+def eagle_obstacle(target: GgufInfo, layer: EagleLayer) -> str:
+    """Why an EAGLE-1 or EAGLE-2 layer cannot draft for the target, "" if it can."""
+    shape = layer.shape
+    if shape.hidden != target.embedding_length:
+        return f"made for a hidden size of {shape.hidden}, not {target.embedding_length}"
+    if shape.vocabulary != target.vocabulary_size:
+        sizes = f"{shape.vocabulary:,} tokens, not {target.vocabulary_size:,}"
+        return f"made for a vocabulary of {sizes}"
+    return "its target is split into several files" if target.is_split else ""
+
+
+def require_eagle(target: Path, layer_path: Path) -> EagleLayer:
+    """Raises IncompatiblePairError or ModelFileError."""
+    layer = read_eagle(layer_path)
+    if reason := eagle_obstacle(inspect(target), layer):
+        raise IncompatiblePairError(f"{layer_path.name} cannot draft for {target.name}: {reason}")
+    return layer
+
+
+def target_ends(target: Path) -> tuple[TensorData, TensorData]:
+    """Embeddings and output matrix [vocabulary, hidden], as they lie in the file; often the same.
+
+    Raises IncompatiblePairError where a target has no such matrices.
+    """
+    tensors = read_tensors(target)
+    embeddings = tensors.get("token_embd.weight")
+    output = tensors.get("output.weight", embeddings)
+    if embeddings is None or output is None or embeddings.shape != output.shape:
+        raise IncompatiblePairError(f"{target.name} has no output matrix that a drafter can use")
+    return embeddings, output

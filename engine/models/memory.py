@@ -16,6 +16,7 @@ import psutil
 from engine.models.gguf import GgufInfo
 
 UBATCH = 512
+OUTPUT_ROWS = 64
 KV_BYTES = 2
 CONTEXT_STEP = 256
 """llama.cpp rounds the cells of a KV cache up to a multiple of this."""
@@ -59,7 +60,7 @@ class ModelPlan:
 
     info: GgufInfo
     gpu_layers: int = 0
-    output_rows: int = 64
+    output_rows: int = OUTPUT_ROWS
     ubatch: int = UBATCH
     swa_full: bool = True
     flash_attention: bool = True

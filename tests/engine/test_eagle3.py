@@ -177,7 +177,7 @@ def test_rows_of_a_tree_are_in_node_order(bench: Bench) -> None:
     np.testing.assert_allclose(rows[[0, 1, 3]], straight[-3:], atol=1e-4)
 
 
-@pytest.mark.parametrize("layers", [(0, 1, 2), (1, 2, 5)])
+@pytest.mark.parametrize("layers", [(-1, 1, 2), (1, 2, 5)])
 def test_layers_that_do_not_exist(library: Library, layers: tuple[int, ...]) -> None:
     with pytest.raises(IncompatiblePairError, match="of a target with 5"):
         open_layer_inputs("llama", layers, 5, 64)
