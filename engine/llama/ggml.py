@@ -21,7 +21,7 @@ from engine.models.tensor_data import TensorData, row_bytes
 
 KINDS: dict[str, int] = {
     "F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q5_1": 7, "Q8_0": 8, "I32": 26,
-    "BF16": 30,
+    "BF16": 30, "Q2_K": 10, "Q3_K": 11, "Q4_K": 12, "Q5_K": 13, "Q6_K": 14, "IQ4_NL": 20,
 }  # fmt: skip
 """Weight formats that graphs take, with their numbers in ggml."""
 

@@ -21,7 +21,7 @@ from engine.models.gguf import GgufInfo
 from engine.models.gguf_data import MetadataValue, read_tensors, write_gguf
 from engine.models.gguf_header import read_header
 from engine.models.safetensors_file import read_safetensors
-from engine.models.tensor_data import FLOATS, TensorData, as_i64, as_q8_0
+from engine.models.tensor_data import FLOATS, TensorData, as_i64, as_q8_0, rows_of
 from engine.models.torch_file import read_torch
 
 ARCHITECTURE = "medusa-heads"
@@ -37,10 +37,13 @@ _TOKEN_IDS = "token_ids"
 
 @dataclass(frozen=True, slots=True)
 class MedusaHead:
-    """blocks: (W [hidden, hidden], b [hidden]) of each block. output: [rows, hidden]."""
+    """blocks: (W [hidden, hidden], b [hidden]) of each block.
+
+    output: [rows, hidden], None for the rows of the target's own matrix.
+    """
 
     blocks: tuple[tuple[TensorData, TensorData], ...]
-    output: TensorData
+    output: TensorData | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +58,40 @@ class MedusaHeads:
     target_hash: str = ""
     base_model: str = ""
 
+    def __post_init__(self) -> None:
+        if self.shares_rows and (self.token_ids is None or not self.heads[0].blocks):
+            raise ValueError("heads without rows need a block and a list of tokens")
+
+    @property
+    def shares_rows(self) -> bool:
+        """Whether the rows are the target's, to be read from its file."""
+        return self.heads[0].output is None
+
     @property
     def hidden_size(self) -> int:
-        return self.heads[0].output.shape[1]
+        output = self.heads[0].output
+        return self.heads[0].blocks[0][0].shape[1] if output is None else output.shape[1]
 
     @property
     def rows(self) -> int:
-        return self.heads[0].output.shape[0]
+        output = self.heads[0].output
+        if output is not None:
+            return output.shape[0]
+        return 0 if self.token_ids is None else len(self.token_ids)
 
     @property
     def bytes(self) -> int:
-        """As stored."""
-        return sum(
-            head.output.raw.nbytes + sum(w.raw.nbytes + b.raw.nbytes for w, b in head.blocks)
-            for head in self.heads
-        )
+        """As stored; rows that several heads share count once."""
+        outputs = {id(head.output): head.output.raw.nbytes for head in self.heads if head.output}
+        blocks = (part.raw.nbytes for head in self.heads for pair in head.blocks for part in pair)
+        return sum(outputs.values()) + sum(blocks)
+
+    def with_rows(self, matrix: TensorData) -> MedusaHeads:
+        """The same heads with their rows of the target's matrix [vocabulary, hidden] in place."""
+        if self.token_ids is None:
+            raise ValueError("the heads do not say which rows they need")
+        rows = rows_of(matrix, self.token_ids)
+        return replace(self, heads=tuple(MedusaHead(head.blocks, rows) for head in self.heads))
 
 
 def find_medusa(path: Path) -> Path:
@@ -110,7 +132,8 @@ def write_medusa(path: Path, heads: MedusaHeads) -> None:
         for layer, (weight, bias) in enumerate(head.blocks):
             tensors[f"{number}.{layer}.linear.weight"] = weight
             tensors[f"{number}.{layer}.linear.bias"] = bias
-        tensors[f"{number}.{len(head.blocks)}.weight"] = head.output
+        if head.output is not None:
+            tensors[f"{number}.{len(head.blocks)}.weight"] = head.output
     if heads.token_ids is not None:
         tensors[_TOKEN_IDS] = as_i64(heads.token_ids)
     write_gguf(path, metadata, tensors)
@@ -124,12 +147,10 @@ def trimmed(heads: MedusaHeads, token_ids: NDArray[np.int64]) -> MedusaHeads:
     if heads.token_ids is not None:
         raise ValueError("the heads are trimmed already")
 
-    def keep(output: TensorData) -> TensorData:
-        raw = output.raw.reshape(output.rows, -1)[token_ids]
-        shape = (len(token_ids), output.shape[1])
-        return TensorData(output.kind, shape, np.ascontiguousarray(raw).reshape(-1))
-
-    kept = tuple(MedusaHead(head.blocks, keep(head.output)) for head in heads.heads)
+    kept = tuple(
+        MedusaHead(head.blocks, None if head.output is None else rows_of(head.output, token_ids))
+        for head in heads.heads
+    )
     return MedusaHeads(kept, token_ids, heads.target_hash, heads.base_model)
 
 
@@ -142,7 +163,10 @@ def quantised(heads: MedusaHeads) -> MedusaHeads:
     return replace(
         heads,
         heads=tuple(
-            MedusaHead(tuple((smaller(w), b) for w, b in head.blocks), smaller(head.output))
+            MedusaHead(
+                tuple((smaller(w), b) for w, b in head.blocks),
+                None if head.output is None else smaller(head.output),
+            )
             for head in heads.heads
         ),
     )
@@ -163,10 +187,10 @@ def _read_container(path: Path) -> MedusaHeads:
         raise ModelFileError(f"{path.name} does not hold Medusa heads")
     tensors = read_tensors(path)
     ids = tensors.pop(_TOKEN_IDS, None)
-    heads = _collect(path.name, tensors)
-    token_ids = None
+    heads = _collect(path.name, tensors, may_share=ids is not None)
+    token_ids, output = None, heads[0].output
     if ids is not None:
-        if ids.kind != "I64" or ids.shape != (heads[0].output.shape[0],):
+        if ids.kind != "I64" or len(ids.shape) != 1 or (output and ids.shape != output.shape[:1]):
             raise ModelFileError(f"{path.name} is damaged: one token id per row is expected")
         token_ids = ids.raw.view("<i8").astype(np.int64)
     return MedusaHeads(
@@ -177,37 +201,52 @@ def _read_container(path: Path) -> MedusaHeads:
     )
 
 
-def _collect(file: str, tensors: Mapping[str, TensorData]) -> tuple[MedusaHead, ...]:
-    """Heads and blocks are counted from the keys: published configs state wrong numbers."""
+def _collect(
+    file: str, tensors: Mapping[str, TensorData], may_share: bool = False
+) -> tuple[MedusaHead, ...]:
+    """Heads and blocks are counted from the keys: published configs state wrong numbers.
+
+    may_share: the heads may have no rows of their own.
+    """
     if any(key.startswith(_PREFIX) for key in tensors):
         tensors = {
             key.removeprefix(_PREFIX): value
             for key, value in tensors.items()
             if key.startswith(_PREFIX)
         }
-    outputs: dict[int, tuple[int, TensorData]] = {}
+    outputs: dict[int, tuple[int, TensorData | None]] = {}
     for key, tensor in tensors.items():
         if match := _OUTPUT_KEY.fullmatch(key):
             outputs[int(match["head"])] = (int(match["layer"]), tensor)
+    if not outputs and may_share:
+        for key in tensors:
+            if match := _BLOCK_KEY.fullmatch(key):
+                head, layer = int(match["head"]), int(match["layer"])
+                outputs[head] = (max(layer + 1, outputs.get(head, (0, None))[0]), None)
     count = len(outputs)
     if not 1 <= count <= MAX_HEADS or sorted(outputs) != list(range(count)):
         raise ModelFileError(f"{file} does not hold Medusa heads")
-    expected = {f"{head}.{layer}.weight" for head, (layer, _) in outputs.items()}
+    expected = {f"{head}.{layer}.weight" for head, (layer, rows) in outputs.items() if rows}
     expected |= {key for key in tensors if _BLOCK_KEY.fullmatch(key)}
     if unknown := sorted(set(tensors) - expected):
         raise ModelFileError(f"{file} holds {unknown[0][:80]!r}, which no Medusa head has")
     heads = tuple(_head(file, tensors, head, *outputs[head]) for head in range(count))
-    if len({head.output.shape for head in heads}) != 1:
+    if len({head.output.shape if head.output else head.blocks[0][0].shape for head in heads}) != 1:
         raise ModelFileError(f"{file} is damaged: its heads differ in size")
     return heads
 
 
 def _head(
-    file: str, tensors: Mapping[str, TensorData], number: int, blocks: int, output: TensorData
+    file: str,
+    tensors: Mapping[str, TensorData],
+    number: int,
+    blocks: int,
+    output: TensorData | None,
 ) -> MedusaHead:
-    if blocks > MAX_BLOCKS or len(output.shape) != 2:
+    first = tensors.get(f"{number}.0.linear.weight") if output is None else output
+    if blocks > MAX_BLOCKS or first is None or len(first.shape) != 2:
         raise ModelFileError(f"{file}: head {number} has an impossible shape")
-    hidden = output.shape[1]
+    hidden = first.shape[1]
     found = []
     for layer in range(blocks):
         weight = tensors.get(f"{number}.{layer}.linear.weight")

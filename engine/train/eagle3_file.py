@@ -59,7 +59,7 @@ class Eagle3Weights:
 def write_eagle3(
     path: Path, weights: Eagle3Weights, target: TargetWeights, kind: str, *, own_head: bool
 ) -> None:
-    """kind: of the matrices. own_head: with the target's rows for the draft tokens, as stored there.
+    """kind: of the matrices. own_head: with the target's rows for the draft tokens, as stored.
 
     Raises ModelFileError when the disk refuses.
     """

@@ -56,4 +56,5 @@ def joined(parts: list[Drafts]) -> Drafts:
 
 def _shares(hit: NDArray[np.bool_], among: NDArray[np.bool_]) -> NDArray[np.float64]:
     counts = among.sum(axis=0)
-    return np.divide(hit.sum(axis=0), counts, out=np.zeros(len(counts)), where=counts > 0)
+    shares: NDArray[np.float64] = hit.sum(axis=0) / np.maximum(counts, 1)
+    return shares

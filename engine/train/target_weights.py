@@ -110,6 +110,13 @@ class TargetWeights:
         halves = weights.reshape(heads, 2, self.shape.head_width // 2, -1)
         return np.ascontiguousarray(halves.swapaxes(1, 2)).reshape(weights.shape)
 
+    def stored_order(self, weights: Array, heads: int) -> Array:
+        """The reverse of `interleaved`."""
+        if not self.splits_rope:
+            return weights
+        pairs = weights.reshape(heads, self.shape.head_width // 2, 2, -1)
+        return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(weights.shape)
+
     def _required(self, name: str) -> TensorData:
         if name not in self._tensors:
             raise ModelFileError(f"{self.path.name} has no tensor {name}")

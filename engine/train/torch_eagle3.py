@@ -23,6 +23,7 @@ from engine.train.torch_layers import (
     best_rows,
     feed_forward,
     rms_norm,
+    row_positions,
 )
 from engine.train.torch_trainee import DraftHead, chain_loss, collect_drafts
 
@@ -102,7 +103,7 @@ class Eagle3Trainee:
         weights, epsilon = self.parameters, self._shape.epsilon
         state = functional.linear(batch.layers, weights["fc.weight"])
         following = torch.roll(batch.tokens, -1)  # a document's last row is never an anchor
-        positions = _positions(batch)
+        positions = row_positions(batch.starts, batch.tokens.device)
         joined = self._joined(following, state)
         keys, values = self._keys(joined, positions), self._values(joined)
         found: list[Tensor] = []
@@ -158,13 +159,6 @@ class Eagle3Trainee:
             torch.cat([chain.keys[kept], keys], dim=1),
             torch.cat([chain.values[kept], values], dim=1),
         )
-
-
-def _positions(batch: Batch) -> Tensor:
-    """[rows]: of each row inside its document."""
-    device = batch.tokens.device
-    lengths = np.diff(batch.starts)
-    return torch.cat([torch.arange(length, device=device) for length in lengths.tolist()])
 
 
 def _places(batch: Batch, anchors: Tensor) -> list[tuple[slice, slice, Tensor]]:

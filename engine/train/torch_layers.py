@@ -110,7 +110,7 @@ def _one_document(
         return mixed.permute(2, 0, 1, 3).reshape(count, -1)
     own_scores, own_values = own
     both = torch.softmax(torch.cat([scores, own_scores.permute(1, 2, 0, 3)], dim=-1), dim=-1)
-    far, near = both.split([scores.shape[-1], own_scores.shape[-1]], dim=-1)
+    far, near = both[..., : scores.shape[-1]], both[..., scores.shape[-1] :]
     mixed = torch.bmm(far.reshape(kv_heads, group * count, -1), values.transpose(0, 1))
     mixed = mixed.view(kv_heads, group, count, width).permute(2, 0, 1, 3)
     mixed = mixed + torch.einsum("kgas,askw->akgw", near, own_values)
@@ -134,7 +134,12 @@ def causal_attention(
     return torch.cat(mixed)
 
 
+def row_positions(starts: Sequence[int], device: torch.device) -> Tensor:
+    """[rows]: of each row inside its document."""
+    return torch.cat([torch.arange(stop - start) for start, stop in pairwise(starts)]).to(device)
+
+
 def best_rows(states: Tensor, head: Tensor, at_once: int = 1024) -> Tensor:
     """Row of the head with the largest logit, for each state [n]."""
-    parts = [(part @ head.t()).argmax(dim=1) for part in states.split(at_once)]
+    parts = [(part @ head.t()).argmax(dim=1) for part in torch.split(states, at_once)]
     return torch.cat(parts) if parts else torch.empty(0, dtype=torch.int64, device=states.device)

@@ -38,6 +38,28 @@ class TrainSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainRequest:
+    """What crosses to the trainer's process. target, corpus, output: paths.
+
+    output: folder of the result, which must not exist yet. checkpoint: file that keeps an
+    unfinished run, "" for none; a run goes on from it when it is there. target_sha256: of the
+    target's file. command: what the user typed, for the card. published: also write the published
+    layout, which for Medusa is large.
+    """
+
+    kind: HeadKind
+    name: str
+    target: str
+    target_sha256: str
+    corpus: str
+    output: str
+    checkpoint: str
+    command: str
+    settings: TrainSettings
+    published: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class HeldOut:
     """How a drafter does on documents it was not trained on; see engine.train.heldout.
 

@@ -1,0 +1,177 @@
+"""From a corpus to a finished folder of heads: train, measure, choose a format, write, check."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from engine.errors import BadOptionError, RunError
+from engine.llama.library import Library
+from engine.models.files import write_atomically
+from engine.train.encoded import through_format
+from engine.train.shards import Corpus, Document, count
+from engine.train.target_weights import TargetWeights, require_plain_layers
+from engine.train.torch_batches import sample_of
+from engine.train.torch_check import check_file
+from engine.train.torch_fit import Fit, Material, choose_device, limited, measure
+from engine.train.torch_kinds import Ground, Kind, prepare
+from engine.train.torch_trainee import Trainee
+from engine.train.training import (
+    FitResult,
+    HeldOut,
+    Report,
+    ShouldStop,
+    TrainProgress,
+    TrainRequest,
+)
+
+CARD = "card.json"
+WEIGHTS = "heads.gguf"
+FORMATS = ("Q4_0", "Q8_0", "F16")
+"""From small to large; the first one that keeps enough of the acceptance is written."""
+_ENOUGH = 0.98
+_MEASURED = 6000  # anchors of the final held-out figures
+_CHOSEN_BY = 500  # anchors that a start is chosen by
+
+
+def train(
+    request: TrainRequest, library: Library, report: Report, should_stop: ShouldStop
+) -> dict[str, Any]:
+    """Returns the card. The output folder appears in one step, when everything is in it.
+
+    A stop ends training; what was best so far is written. Raises RequestError, RunError.
+    """
+    output = Path(request.output)
+    if output.exists():
+        raise BadOptionError(f"{output} exists already; choose another name with --out")
+    settings = request.settings
+    torch.manual_seed(settings.seed)
+    torch.set_num_threads(settings.threads)
+    device = choose_device(settings.device)
+    target = TargetWeights(Path(request.target))
+    require_plain_layers(target)
+    corpus = Corpus(Path(request.corpus))
+    training = limited(corpus.documents(heldout=False), settings.tokens, settings.seed)
+    material = Material(training, corpus.documents(heldout=True))
+    if not training or not material.heldout:
+        raise BadOptionError("the corpus holds too little text; collect more of it first")
+    watched = list(sample_of(material.heldout, _CHOSEN_BY, settings.seed))
+    ground = Ground(target, request.target_sha256, training, watched, settings, device)
+    kind = prepare(request.kind, ground, library.log)
+    checkpoint = Path(request.checkpoint) if request.checkpoint else None
+    fitted = Fit(kind.trainee, material, settings, device, checkpoint).run(report, should_stop)
+    card = _card(request, kind, fitted, device)
+    part = output.with_name(f".part-{output.name}")
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        card |= _finish(request, kind, material, part, library, report)
+        write_atomically(part / CARD, json.dumps(card, indent=2) + "\n")
+        part.rename(output)
+    except OSError as error:
+        raise RunError(f"{output} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+    return card
+
+
+def _finish(
+    request: TrainRequest,
+    kind: Kind,
+    material: Material,
+    folder: Path,
+    library: Library,
+    report: Report,
+) -> dict[str, Any]:
+    """Fills the folder; returns what the card says of it."""
+    started = time.monotonic()
+    sample = list(sample_of(material.heldout, _MEASURED, request.settings.seed))
+    weights = {name: value.copy() for name, value in _weights(kind.trainee).items()}
+    figures = {"F32": measure(kind.trainee, sample, _device(kind.trainee))}
+    for number, name in enumerate(FORMATS):
+        report(TrainProgress("writing", number, len(FORMATS), time.monotonic() - started))
+        figures[name] = _measured_as(kind.trainee, weights, name, sample)
+    chosen = _chosen(figures)
+    kind.write(folder / WEIGHTS, weights, chosen)
+    if request.published:
+        kind.write_published(folder, weights)
+    report(TrainProgress("checking", 0, 1, time.monotonic() - started))
+    _fill(kind.trainee, {name: through_format(value, chosen) for name, value in weights.items()})
+    place, target, threads = folder / WEIGHTS, Path(request.target), request.settings.threads
+    check = check_file(place, kind.trainee, material.heldout, target, threads, library)
+    report(TrainProgress("checking", 1, 1, time.monotonic() - started, 0.0, figures[chosen]))
+    return {
+        "format": chosen,
+        "heldout": asdict(figures[chosen]),
+        "formats": {name: asdict(found) for name, found in figures.items()},
+        "check": asdict(check),
+        "bytes": {file.name: file.stat().st_size for file in sorted(folder.iterdir())},
+    }
+
+
+def _chosen(figures: dict[str, HeldOut]) -> str:
+    wanted = _ENOUGH * figures["F32"].accepted
+    return next((name for name in FORMATS if figures[name].accepted >= wanted), FORMATS[-1])
+
+
+def _weights(trainee: Trainee) -> dict[str, NDArray[np.float32]]:
+    return {name: value.detach().numpy(force=True) for name, value in trainee.parameters.items()}
+
+
+def _measured_as(
+    trainee: Trainee,
+    weights: dict[str, NDArray[np.float32]],
+    name: str,
+    sample: list[Document],
+) -> HeldOut:
+    """Held-out figures with the weights as the format keeps them; the trainee stays as it was."""
+    _fill(trainee, {key: through_format(value, name) for key, value in weights.items()})
+    try:
+        return measure(trainee, sample, _device(trainee))
+    finally:
+        _fill(trainee, weights)
+
+
+def _fill(trainee: Trainee, weights: dict[str, NDArray[np.float32]]) -> None:
+    with torch.no_grad():
+        for name, value in trainee.parameters.items():
+            value.copy_(torch.from_numpy(weights[name]))
+
+
+def _device(trainee: Trainee) -> torch.device:
+    return next(iter(trainee.parameters.values())).device
+
+
+def _card(
+    request: TrainRequest, kind: Kind, fitted: FitResult, device: torch.device
+) -> dict[str, Any]:
+    counts = count(Path(request.corpus))
+    return {
+        "kind": request.kind,
+        "name": request.name,
+        "target": {"name": Path(request.target).name, "sha256": request.target_sha256},
+        "corpus": asdict(counts),
+        "training": {
+            "steps": fitted.steps,
+            "learned_tokens": fitted.anchors,
+            "seconds": round(fitted.seconds, 1),
+            "stopped_early": fitted.stopped_early,
+            "device": str(device),
+            "curve": [[round(seconds, 1), round(value, 4)] for seconds, value in fitted.curve],
+        },
+        "settings": asdict(request.settings),
+        **kind.facts,
+        "command": request.command,
+        "versions": {name: version(name) for name in ("torch", "numpy", "llama-cpp-python")},
+    }
