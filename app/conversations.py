@@ -149,6 +149,15 @@ class Conversations:
         rows = self._all("select conversation from messages where id = ?", message)
         return int(rows[0][0]) if rows else None
 
+    def recent_prompts(self, limit: int) -> tuple[str, ...]:
+        """What the user wrote last, newest first, in all conversations that are kept."""
+        rows = self._all(
+            "select m.content from messages m join conversations c on c.id = m.conversation"
+            " where m.role = 'user' and not c.deleted order by m.id desc limit ?",
+            limit,
+        )
+        return tuple(str(row[0]) for row in rows)
+
     def add_user(self, conversation: int, content: str) -> int:
         self._touch(conversation)
         return self._run(

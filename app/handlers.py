@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from app.chat import Chat
 from app.choices import drafter_options, target_options
+from app.lab_actions import LabActions
 from app.loading import Loading
 from app.preferences import PreferencesFile
 from app.session import Session, Sessions
@@ -48,6 +49,7 @@ class Services:
     log: LogSource
     training: Training
     folder: DataFolder
+    lab: LabActions
 
 
 class Handlers:
@@ -78,6 +80,7 @@ class Handlers:
             "train": self._train,
             "train_step": self._train_step,
             "train_delete": self._train_delete,
+            **services.lab.table(),
         }
         services.shelf.on_change(Throttle(self._announce_downloads).request)
 
@@ -96,6 +99,7 @@ class Handlers:
             "fields": [asdict(field) for field in FIELDS],
             "downloads": self._downloads(),
             "training": services.training.state(),
+            **services.lab.states(),
         }
 
     def resync(self, payload: Any) -> dict[str, Any]:
@@ -178,6 +182,7 @@ class Handlers:
 
     def _load(self, session: Session, arguments: Arguments) -> None:
         target, drafters = _pair(arguments)
+        self._services.lab.require_idle()
         self._services.loading.start(target, drafters, waits=self._services.chat.is_writing)
 
     def _settings(self, session: Session, arguments: Arguments) -> Any:
@@ -220,6 +225,7 @@ class Handlers:
         steps[arguments["step"]]()
 
     def _train_delete(self, session: Session, arguments: Arguments) -> Any:
+        self._services.training.require_idle()
         delete_data(self._services.folder, str(arguments["name"]))
         return training_options(self._services.shelf, self._services.folder)
 

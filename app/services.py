@@ -8,8 +8,11 @@ from typing import Protocol
 from app.chat import Chat, RunHandle
 from app.conversations import Conversations
 from app.handlers import Services
+from app.lab import Lab
+from app.lab_actions import LabActions
 from app.loading import Loading
 from app.preferences import PreferencesFile
+from app.race import Race
 from app.session import Sessions
 from app.shelf import Shelf
 from app.training import Training
@@ -54,15 +57,22 @@ class Application:
         self._store = Conversations(folder.conversations_file)
         preferences = PreferencesFile(folder.preferences_file)
         sessions = Sessions()
+        loading = Loading(engine, preferences, sessions)
         self.services = Services(
             chat=Chat(engine, self._store, preferences, sessions),
-            loading=Loading(engine, preferences, sessions),
+            loading=loading,
             preferences=preferences,
             sessions=sessions,
             shelf=shelf,
             log=engine,
             training=Training(folder, sessions, trainer),
             folder=folder,
+            lab=LabActions(
+                Lab(engine, loading, preferences, sessions),
+                Race(engine, loading, preferences, sessions),
+                shelf,
+                self._store,
+            ),
         )
 
     def load_last(self) -> None:
@@ -78,6 +88,7 @@ class Application:
     def close(self) -> None:
         self.services.chat.close()
         self.services.training.close()
+        self.services.lab.close()
         self._shelf.close()
         self._engine.close()
         self._store.close()

@@ -52,16 +52,19 @@ class Settings:
         return GenerateRequest(
             messages=system + messages,
             max_tokens=self.max_tokens,
-            sampling=SamplingParams(
-                temperature=self.temperature,
-                top_k=self.top_k,
-                top_p=self.top_p,
-                min_p=self.min_p,
-                repeat_penalty=self.repeat_penalty,
-                seed=self.seed,
-            ),
+            sampling=self.sampling_params(),
             drafting=DraftParams(self.speculate, self.draft_max, self.draft_mode, self.coupling),
             overflow=self.overflow,
+        )
+
+    def sampling_params(self) -> SamplingParams:
+        return SamplingParams(
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            min_p=self.min_p,
+            repeat_penalty=self.repeat_penalty,
+            seed=self.seed,
         )
 
     def load_request(self, target: str, drafters: tuple[str, ...]) -> LoadRequest:

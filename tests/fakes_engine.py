@@ -92,7 +92,9 @@ def tokens_of(text: str) -> list[str]:
     return re.findall(r" ?\w+|\n+|[^\w\s]+|\s+", text)
 
 
-def script(text: str, count: int | None = None, seed: int = 1) -> list[RoundTrace]:
+def script(
+    text: str, count: int | None = None, seed: int = 1, drafts: bool = True
+) -> list[RoundTrace]:
     """Rounds that emit the text's tokens (repeated until `count`), with plausible drafts."""
     words = tokens_of(text)
     while count is not None and len(words) < count:
@@ -102,14 +104,16 @@ def script(text: str, count: int | None = None, seed: int = 1) -> list[RoundTrac
     rounds: list[RoundTrace] = []
     at = 0
     while at < len(words):
-        trace = _round(words, at, len(rounds), chance)
+        trace = _round(words, at, len(rounds), chance, drafts)
         rounds.append(trace)
         at += len(trace.emitted)
     return rounds
 
 
-def _round(words: list[str], at: int, number: int, chance: random.Random) -> RoundTrace:
-    depth = 0 if number % 9 == 4 else chance.choice([3, 4, 5])
+def _round(
+    words: list[str], at: int, number: int, chance: random.Random, drafts: bool
+) -> RoundTrace:
+    depth = 0 if number % 9 == 4 or not drafts else chance.choice([3, 4, 5])
     kept = min(depth, chance.choice([0, 1, 2, 2, 3, 3, 4, 5]), max(0, len(words) - at - 1))
     drafter = chance.choice(["ngram", "model:tiny-draft"])
     proposed, emitted = [], []
@@ -241,7 +245,9 @@ class FakeEngine:
     def _stream(self, run: FakeRun, request: GenerateRequest, asked: str) -> None:
         text = next((reply for word, reply in REPLIES.items() if word in asked), MARKDOWN)
         numbers = re.findall(r"\b(\d+) tokens", asked)
-        rounds = script(text, int(numbers[0]) if numbers else None, seed=len(asked))
+        count = int(numbers[0]) if numbers else None
+        drafts = request.drafting.speculate != "off"
+        rounds = script(text, count, seed=len(asked), drafts=drafts)
         counter, started, emitted = StatsCounter(0.04), time.perf_counter(), 0
         tokens: list[EmittedToken] = []
         for trace in rounds:

@@ -1,0 +1,83 @@
+"""What the page may ask of the Lab and the race."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from app.choices import drafter_options
+from app.conversations import Conversations
+from app.lab import Lab, LabDrafter, LabRequest
+from app.lab_prompts import chosen_prompts
+from app.race import Race
+from app.session import Session
+from app.shelf import Shelf
+from engine.errors import BadOptionError, RequestError
+
+Arguments = dict[str, Any]
+
+
+class LabActions:
+    """The two never measure at the same time: the engine does one thing after the other."""
+
+    def __init__(self, lab: Lab, race: Race, shelf: Shelf, store: Conversations) -> None:
+        self._lab = lab
+        self._race = race
+        self._shelf = shelf
+        self._store = store
+
+    def table(self) -> dict[str, Callable[[Session, Arguments], Any]]:
+        return {
+            "lab_start": self._start_lab,
+            "lab_stop": self._stop_lab,
+            "race_start": self._start_race,
+            "race_stop": self._stop_race,
+        }
+
+    def states(self) -> dict[str, Any]:
+        """What a page draws first."""
+        return {"lab": self._lab.state(), "race": self._race.state()}
+
+    def require_idle(self) -> None:
+        """RequestError while something is measured that a load would spoil."""
+        if self._lab.is_running:
+            raise RequestError("the Lab is measuring: wait until it is done, or stop it")
+        if self._race.is_running:
+            raise RequestError("a race is being run: wait until it is done, or stop it")
+
+    def close(self) -> None:
+        self._lab.close()
+        self._race.close()
+
+    def _start_lab(self, session: Session, arguments: Arguments) -> None:
+        self.require_idle()
+        target = str(arguments["target"] or "")
+        if not target:
+            raise BadOptionError("choose a target first")
+        max_tokens = int(arguments["max_tokens"])
+        if not 8 <= max_tokens <= 1024:
+            raise BadOptionError("tokens of a reply must be a number between 8 and 1,024")
+        count = int(arguments["count"])
+        recent = self._store.recent_prompts(4 * max(count, 1))
+        prompts = chosen_prompts(str(arguments["source"]), count, str(arguments["pasted"]), recent)
+        drafters = self._drafters(target, arguments["drafters"])
+        self._lab.start(LabRequest(target, drafters, prompts, max_tokens))
+
+    def _stop_lab(self, session: Session, arguments: Arguments) -> None:
+        self._lab.stop()
+
+    def _start_race(self, session: Session, arguments: Arguments) -> None:
+        self.require_idle()
+        self._race.start(str(arguments["text"]))
+
+    def _stop_race(self, session: Session, arguments: Arguments) -> None:
+        self._race.stop()
+
+    def _drafters(self, target: str, chosen: Any) -> tuple[LabDrafter, ...]:
+        """chosen: lists of drafters, each list one way to draft. Names as in the dropdown."""
+        options = drafter_options(self._shelf.models(), target, self._shelf.obstacle)
+        labels = {option.value: option.label for option in options}
+        ways = dict.fromkeys(tuple(str(name) for name in way) for way in chosen if way)
+        return tuple(
+            LabDrafter(way, " + ".join(labels.get(name, name) for name in way)) for way in ways
+        )

@@ -1,0 +1,264 @@
+"""The Lab and the race as the page sees them, with the scripted engine."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.handlers import Handlers
+from app.lab_prompts import chosen_prompts, kind_of
+from app.race import LONGEST, lane, race_requests
+from app.services import Application
+from engine.bench.samples import BenchReply
+from engine.errors import BadOptionError, MemoryLimitError
+from engine.events import Finished
+from engine.folders import DataFolder
+from engine.messages import LoadedSummary
+from engine.prompts import BUILT_IN
+from engine.request import DraftParams, GenerateRequest, LoadRequest, Message, SamplingParams
+from engine.stats import StatsCounter
+from tests.fakes_engine import FakeEngine, script
+from tests.fakes_shelf import FakeShelf
+
+WAIT = 20.0
+
+
+class Page:
+    """What a page asks and hears."""
+
+    def __init__(self, application: Application) -> None:
+        self.handlers = Handlers(application.services)
+        self.session = self.handlers.hello()["session"]
+
+    def ask(self, action: str, **arguments: Any) -> dict[str, Any]:
+        payload = {"session": self.session, "action": action, "arguments": arguments}
+        return self.handlers.call(payload)
+
+    def until(self, kind: str, *states: str) -> dict[str, Any]:
+        """The newest event of a kind once it is in one of these states."""
+        deadline = time.monotonic() + WAIT
+        while time.monotonic() < deadline:
+            events = self.handlers.resync({"session": self.session, "after": 0})["events"]
+            found = [event for event in events if event["k"] == kind]
+            if found and found[-1]["state"] in states:
+                last: dict[str, Any] = found[-1]
+                return last
+            threading.Event().wait(0.02)
+        raise AssertionError(f"no {kind} in {states}")
+
+    def start_lab(self, *ways: list[str], **changes: Any) -> dict[str, Any]:
+        arguments: dict[str, Any] = {
+            "target": "starter",
+            "drafters": list(ways) or [["ngram"], ["model:tiny-draft"]],
+            "source": "built-in",
+            "pasted": "",
+            "count": 3,
+            "max_tokens": 64,
+        }
+        return self.ask("lab_start", **arguments | changes)
+
+
+def opened(engine: FakeEngine, folder: Path) -> Application:
+    application = Application(engine, FakeShelf(), DataFolder(folder))
+    application.load_last()
+    application.services.loading.wait(WAIT)
+    return application
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+@pytest.fixture
+def application(engine: FakeEngine, tmp_path: Path) -> Iterator[Application]:
+    built = opened(engine, tmp_path)
+    yield built
+    built.close()
+
+
+@pytest.fixture
+def page(application: Application) -> Page:
+    return Page(application)
+
+
+def test_it_measures_every_drafter_against_plain_and_recommends_one(
+    page: Page, application: Application, engine: FakeEngine
+) -> None:
+    assert "result" in page.start_lab()
+    event = page.until("lab", "done")
+    assert (event["done"], event["total"]) == (12, 12)
+    labels = [one["label"] for one in event["figures"]]
+    assert labels == ["Plain decoding", "n-gram lookup", "SmolLM2 Draft 30M"]
+    assert event["figures"][1]["speedup"] > 1.0
+    assert set(event["figures"][1]["by_category"]) == {"coding", "math", "stem"}
+    assert event["recommended"] in (("ngram",), ("model:tiny-draft",))
+    assert "auto: " in event["sentence"]
+    assert [load.drafter for load in engine.loads[1:3]] == ["ngram", "model:tiny-draft"]
+    application.services.loading.wait(WAIT)
+    assert engine.loads[-1].drafter == "ngram", "what was loaded before comes back"
+    requests = engine.requests[-4:]
+    assert {request.max_tokens for request in requests} == {64}
+    assert {request.sampling.temperature for request in requests} == {0.7}
+
+
+def test_a_way_of_several_drafters_uses_the_chosen_combination(
+    page: Page, engine: FakeEngine
+) -> None:
+    page.start_lab(["ngram", "model:tiny-draft"])
+    event = page.until("lab", "done")
+    assert event["figures"][1]["label"] == "n-gram lookup + SmolLM2 Draft 30M"
+    assert engine.loads[1].drafter == "first(ngram,model:tiny-draft)"
+
+
+def test_stopping_keeps_complete_prompts(tmp_path: Path) -> None:
+    application = opened(FakeEngine(pace=400), tmp_path)
+    page = Page(application)
+    page.start_lab(count=8)
+    while page.until("lab", "running")["done"] < 3:
+        threading.Event().wait(0.02)
+    page.ask("lab_stop")
+    event = page.until("lab", "stopped")
+    assert 0 < event["figures"][0]["prompts"] < 8
+    assert event["sentence"]
+    application.close()
+
+
+class FullEngine(FakeEngine):
+    """No memory for one of the drafters."""
+
+    def load(self, request: LoadRequest, on_progress: Any = None) -> LoadedSummary:
+        if request.drafter == "model:tiny-draft":
+            raise MemoryLimitError("not loaded: needs 9 GB, 1 GB is free")
+        return super().load(request, on_progress)
+
+
+def test_a_drafter_that_cannot_be_loaded_is_told_and_left_out(tmp_path: Path) -> None:
+    application = opened(FullEngine(), tmp_path)
+    page = Page(application)
+    page.start_lab()
+    event = page.until("lab", "done")
+    assert event["problems"] == ("SmolLM2 Draft 30M: not loaded: needs 9 GB, 1 GB is free",)
+    assert [one["label"] for one in event["figures"]] == ["Plain decoding", "n-gram lookup"]
+    page.start_lab(["model:tiny-draft"])
+    failed = page.until("lab", "failed")
+    assert "needs 9 GB" in failed["error"]
+    application.close()
+
+
+def test_nothing_else_is_measured_or_loaded_meanwhile(tmp_path: Path) -> None:
+    application = opened(FakeEngine(pace=100), tmp_path)
+    page = Page(application)
+    page.start_lab()
+    for action, arguments in (
+        ("load", {"target": "starter", "drafters": []}),
+        ("race_start", {"text": "go"}),
+    ):
+        assert "the Lab is measuring" in page.ask(action, **arguments)["error"]["message"]
+    assert "the Lab is measuring" in page.start_lab()["error"]["message"]
+    application.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"target": None}, "choose a target"),
+        ({"drafters": []}, "at least one drafter"),
+        ({"source": "pasted", "pasted": " \n "}, "paste at least one"),
+        ({"source": "own"}, "write some messages first"),
+        ({"source": "elsewhere"}, "unknown prompts"),
+        ({"count": 0}, "between 1 and 100"),
+        ({"max_tokens": 4}, "between 8 and 1,024"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(page: Page, changes: dict[str, Any], said: str) -> None:
+    assert said in page.start_lab(**changes)["error"]["message"]
+
+
+def test_own_prompts_are_the_newest_once_each(page: Page, application: Application) -> None:
+    for text in ("hello one", "hello two", "hello one"):
+        sent = page.ask("send", conversation=None, text=text)["result"]
+        assert sent["conversation"]
+    page.start_lab(["ngram"], source="own", count=5)
+    event = page.until("lab", "done")
+    assert event["prompts"] == 2
+    assert list(event["figures"][0]["by_category"]) == ["prose"]
+
+
+def test_prompts_are_split_cut_and_named() -> None:
+    pasted = "first\nline\n\n  \nsecond\n\nfirst\nline"
+    prompts = chosen_prompts("pasted", 9, pasted, ())
+    assert [prompt.text for prompt in prompts] == ["first\nline", "second"]
+    assert chosen_prompts("built-in", 2, "", ()) == BUILT_IN[:2]
+    assert len(chosen_prompts("own", 1, "", ["x" * 20_000])[0].text) == 8_000
+    with pytest.raises(BadOptionError):
+        chosen_prompts("own", 1, "", [" "])
+    assert kind_of("Write a Python function that sorts") == "code"
+    assert kind_of("foo(); bar();") == "code"
+    assert kind_of("Tell me about the sea.") == "prose"
+
+
+def test_a_race_runs_plain_and_speculative_with_one_seed(page: Page, engine: FakeEngine) -> None:
+    assert "result" in page.ask("race_start", text="hello there")
+    event = page.until("race", "done")
+    plain, speculative = event["lanes"]
+    assert (plain["name"], speculative["name"]) == ("plain", "ngram")
+    assert event["speedup"] > 1.0
+    first, second = engine.requests[-2:]
+    assert first.sampling.seed == second.sampling.seed is not None
+    assert (first.drafting.speculate, second.drafting.speculate) == ("off", "auto")
+    assert first.drafting.coupling == second.drafting.coupling == "seed"
+    assert not first.reuse
+    written = [
+        "".join(t[0] for _, tokens in one["steps"] for t in tokens) for one in event["lanes"]
+    ]
+    assert written[0] == written[1]
+
+
+def written(one: dict[str, Any]) -> str:
+    return "".join(token[0] for _, tokens in one["steps"] for token in tokens)
+
+
+def test_a_race_can_be_stopped_and_needs_a_drafter(tmp_path: Path) -> None:
+    application = opened(FakeEngine(pace=50), tmp_path)
+    page = Page(application)
+    assert "write a prompt" in page.ask("race_start", text=" ")["error"]["message"]
+    page.ask("race_start", text="500 tokens please")
+    page.ask("race_stop")
+    assert page.until("race", "stopped")["lanes"] == ()
+    page.ask("load", target="starter", drafters=[])
+    application.services.loading.wait(WAIT)
+    assert "no drafter" in page.ask("race_start", text="go")["error"]["message"]
+    application.close()
+
+
+def test_a_lane_s_clock_holds_the_prompt_and_every_round() -> None:
+    rounds = script("one two three four five six seven eight")
+    counter = StatsCounter(0.5)
+    for trace in rounds:
+        counter.add(trace)
+    stats = counter.snapshot()
+    made = lane("x", BenchReply(Finished("", (), "eos", 3, 0, 1, stats), tuple(rounds)))
+    times = [seconds for seconds, _ in made.steps]
+    assert times == sorted(times)
+    assert times[-1] == pytest.approx(0.5 + stats.decode_seconds, abs=1e-3)
+    assert sum(len(tokens) for _, tokens in made.steps) == stats.emitted
+
+
+def test_race_requests_keep_the_user_s_choices() -> None:
+    base = GenerateRequest(
+        messages=(Message("user", "x"),),
+        max_tokens=5000,
+        sampling=SamplingParams(temperature=0.0, seed=9),
+        drafting=DraftParams("always", 4),
+    )
+    plain, speculative = race_requests(base)
+    assert (speculative.max_tokens, plain.max_tokens) == (LONGEST, LONGEST)
+    assert speculative.drafting == DraftParams("always", 4)
+    assert plain.sampling.seed == speculative.sampling.seed == 9
+    assert plain.drafting.speculate == "off"
