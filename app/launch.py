@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from engine.cli import command_names
 from engine.cli.parser import CommandParser
 from engine.client import EngineClient
-from engine.data_folder import data_folder
 from engine.errors import BadOptionError, EngineError
-from engine.folders import DataFolder, default_data_folder
+from engine.folders import open_data_folder
 
 DEFAULT_PORT = 7860
 PORTS_TRIED = 20
@@ -51,10 +50,7 @@ def _serve(options: argparse.Namespace) -> int:
         warning = "anyone who reaches this address can read your chats and load models"
         print(f"forerun: listening on {options.host}: {warning}", file=sys.stderr)
     port = free_port(options.host, options.port)
-    folder = (
-        DataFolder(data_folder(options.data_dir)) if options.data_dir else default_data_folder()
-    )
-    folder.ensure()
+    folder = open_data_folder(options.data_dir).ensure()
     application = Application(EngineClient(folder), LibraryShelf(folder), folder)
     application.load_last()
     shown = f"[{options.host}]" if ":" in options.host else options.host

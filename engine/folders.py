@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.data_folder import data_folder
+import platformdirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,17 @@ class DataFolder:
         return self
 
 
+def open_data_folder(chosen: Path | None) -> DataFolder:
+    """The chosen folder, else FORERUN_DATA_DIR, else the user's own folder of this platform.
+
+    Linux: XDG_DATA_HOME or ~/.local/share/forerun; macOS: ~/Library/Application Support/forerun;
+    Windows: %LOCALAPPDATA%/forerun.
+    """
+    named = chosen or os.environ.get("FORERUN_DATA_DIR")
+    if named:
+        return DataFolder(Path(named).expanduser().resolve())
+    return DataFolder(platformdirs.user_data_path("forerun", appauthor=False))
+
+
 def default_data_folder() -> DataFolder:
-    """FORERUN_DATA_DIR, else the platform's folder for application data."""
-    chosen = os.environ.get("FORERUN_DATA_DIR")
-    return DataFolder(data_folder(Path(chosen) if chosen else None))
+    return open_data_folder(None)

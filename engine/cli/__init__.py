@@ -16,11 +16,10 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
-from engine.cli import bench, doctor, generate, models, verify
+from engine.cli import bench, doctor, generate, models, train, verify
 from engine.cli.parser import CommandParser, Subparsers
-from engine.data_folder import data_folder
 from engine.errors import BadOptionError, EngineError
-from engine.folders import default_data_folder
+from engine.folders import open_data_folder
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -31,7 +30,7 @@ class CommandModule(Protocol):
     def add_parser(self, subparsers: Subparsers) -> None: ...
 
 
-COMMANDS: tuple[CommandModule, ...] = (generate, bench, verify, models, doctor)
+COMMANDS: tuple[CommandModule, ...] = (generate, bench, verify, train, models, doctor)
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
@@ -83,7 +82,7 @@ def _run(argv: Sequence[str] | None, commands: Sequence[CommandModule]) -> int:
         hint = f"see `forerun {arguments.command} --help`"
         raise BadOptionError(f"unknown option or value: {' '.join(unknown)} ({hint})")
     chosen = arguments.data_dir
-    arguments.data_dir = data_folder(chosen) if chosen else default_data_folder().root
+    arguments.data_dir = open_data_folder(chosen).root
     logging.basicConfig(
         level=logging.INFO if arguments.verbose else logging.WARNING,
         format="%(message)s",
