@@ -1,4 +1,4 @@
-"""Which of several collectors works on which block of documents: locks that die with their owner."""
+"""Which of several collectors works on which block of documents: locks, freed by the system."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ else:
 
 
 class Claims:
-    """Blocks by number. The system frees a lock when its process ends, however it ends."""
+    """Blocks by number. A lock ends with its process, however that ends."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,0 +1,106 @@
+"""`python -m engine.train.collect_child TASK`: the process in which a corpus is collected.
+
+TASK is `prepare` (which copy of the weights is fastest here) or `collect`. The settings come as one
+JSON line on stdin; when stdin ends, the parent is gone or wants an end: what is there is written.
+On stdout JSON lines: progress, at last {"done": ...} or {"error": ..., "message": ...}.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from engine.chat import ChatTemplate
+from engine.errors import EngineError
+from engine.llama.abort import AbortFlag
+from engine.llama.library import Library, start_library
+from engine.llama.many import ManyContext, ManyOptions
+from engine.llama.model import Model, ModelOptions
+from engine.models.gguf import inspect
+from engine.train.collect import Collector, CollectProgress, Goal
+from engine.train.lane import Lane, LaneLimits
+from engine.train.settings import CollectSettings, read_layers
+from engine.train.sources import all_items
+from engine.train.weights_choice import choose_weights
+
+HELDOUT_SEQUENCES = 4
+
+
+def main() -> int:
+    task = sys.argv[1]
+    content = json.loads(sys.stdin.readline())
+    settings = CollectSettings(**{**content, "text": tuple(content["text"])})
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    threading.Thread(target=_wait_for_end, args=(stop,), daemon=True).start()
+    try:
+        library = start_library()
+        if task == "prepare":
+            _say({"done": choose_weights(settings, library)})
+        else:
+            _say({"done": asdict(_collect(settings, library, stop))})
+    except EngineError as error:
+        _say({"error": type(error).__name__, "message": str(error)})
+        return error.exit_code
+    return 0
+
+
+def _wait_for_end(stop: threading.Event) -> None:
+    sys.stdin.read()
+    stop.set()
+
+
+def _say(message: dict[str, Any]) -> None:
+    try:
+        print(json.dumps(message), flush=True)
+    except BrokenPipeError:
+        pass  # the parent is gone; the end of stdin says so too
+
+
+def _collect(settings: CollectSettings, library: Library, stop: threading.Event) -> CollectProgress:
+    with ExitStack() as opened:
+        target = opened.enter_context(_open(settings, settings.target, library))
+        training = target
+        if settings.fast_copy:
+            training = opened.enter_context(_open(settings, settings.fast_copy, library))
+        lanes = (
+            _lane(settings, training, settings.sequences, opened),
+            _lane(settings, target, HELDOUT_SEQUENCES, opened),
+        )
+        collector = Collector(Path(settings.folder), all_items(settings), lanes, target.hidden_size)
+        opened.callback(collector.close)
+        return collector.run(
+            Goal(settings.answer_tokens, settings.seconds),
+            stop.is_set,
+            lambda progress: _say({"progress": asdict(progress)}),
+        )
+
+
+def _open(settings: CollectSettings, path: str, library: Library) -> Model:
+    # Repacked weights are for passes of one row; with many rows they are slower (and not for F16).
+    return Model(Path(path), ModelOptions(settings.gpu_layers, repack=False), library.log)
+
+
+def _lane(settings: CollectSettings, model: Model, count: int, opened: ExitStack) -> Lane:
+    options = ManyOptions(
+        count, settings.sequence_length, settings.threads, read_layers(model.layers)
+    )
+    context = opened.enter_context(ManyContext(model, options, AbortFlag()))
+    vocab = model.vocab
+    template = ChatTemplate(
+        inspect(Path(settings.target)).chat_template,
+        vocab.special_text(vocab.bos),
+        vocab.special_text(vocab.eos),
+    )
+    return Lane(context, template, LaneLimits(settings.prompt, settings.answer))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

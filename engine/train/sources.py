@@ -1,0 +1,116 @@
+"""Where items come from: the built-in prompts, the user's text, the user's chats when asked for."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from itertools import chain, zip_longest
+from pathlib import Path
+
+from engine.errors import BadOptionError, RunError
+from engine.request import Message
+from engine.train.prompt_list import built_in_prompts
+from engine.train.settings import CollectSettings
+from engine.train.work import BLOCK, Item
+
+TEXT_SUFFIXES = frozenset(
+    {".txt", ".md", ".rst", ".tex", ".py", ".js", ".ts", ".c", ".h", ".cpp", ".hpp", ".rs", ".go"}
+    | {".java", ".kt", ".rb", ".sh", ".sql", ".html", ".css", ".json", ".toml", ".yaml", ".csv"}
+)
+LARGEST_FILE = 20_000_000
+CHUNK_CHARACTERS = 1600
+"""About 400 tokens, so that a chunk is read in one pass."""
+
+_CONTINUED = 600
+
+
+def all_items(settings: CollectSettings) -> list[Item]:
+    """In a fixed order. The user's own material and the prompts take turns, block by block."""
+    own = list(text_items(settings.text))
+    if settings.chats:
+        own.extend(chat_items(Path(settings.chats)))
+    prompts = list(built_in_prompts(settings.seed))
+    if not own:
+        return prompts
+    nothing: list[Item] = []
+    turns = zip_longest(_blocks(own), _blocks(prompts), fillvalue=nothing)
+    return list(chain.from_iterable(chain.from_iterable(turns)))
+
+
+def _blocks(items: list[Item]) -> Iterator[list[Item]]:
+    return (items[start : start + BLOCK] for start in range(0, len(items), BLOCK))
+
+
+def text_files(paths: Iterable[str]) -> list[Path]:
+    """BadOptionError when a path does not exist or holds no text."""
+    found: list[Path] = []
+    for name in paths:
+        path = Path(name).expanduser()
+        if not path.exists():
+            raise BadOptionError(f"there is no {name}; --text takes files and folders of text")
+        inside = sorted(path.rglob("*")) if path.is_dir() else [path]
+        files = [one for one in inside if one.is_file() and (one == path or _is_text(one))]
+        if not files:
+            kinds = ", ".join(sorted(TEXT_SUFFIXES))
+            raise BadOptionError(f"{name} holds no text files ({kinds})")
+        found.extend(files)
+    return found
+
+
+def _is_text(path: Path) -> bool:
+    hidden = any(part.startswith(".") for part in path.parts)
+    return not hidden and path.suffix in TEXT_SUFFIXES and path.stat().st_size <= LARGEST_FILE
+
+
+def text_items(paths: Iterable[str]) -> Iterator[Item]:
+    """Chunks to read, and every third one's beginning to go on from in the target's own words."""
+    for path in text_files(paths):
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise BadOptionError(f"{path} cannot be read: {error.strerror or error}") from error
+        for number, chunk in enumerate(chunks(text)):
+            name = f"text:{path.name}:{path.stat().st_size}:{number}"
+            yield Item(name, "text", text=chunk)
+            if number % 3 == 0:
+                ask = f"Continue this text:\n\n{chunk[:_CONTINUED]}"
+                yield Item(f"{name}:continued", "text", (Message("user", ask),))
+
+
+def chunks(text: str) -> Iterator[str]:
+    """Pieces of whole lines, about CHUNK_CHARACTERS long; a longer line is cut."""
+    piece = ""
+    for line in text.splitlines(keepends=True):
+        for start in range(0, len(line), CHUNK_CHARACTERS):
+            part = line[start : start + CHUNK_CHARACTERS]
+            if piece and len(piece) + len(part) > CHUNK_CHARACTERS:
+                if piece.strip():
+                    yield piece
+                piece = ""
+            piece += part
+    if piece.strip():
+        yield piece
+
+
+def chat_items(database: Path) -> Iterator[Item]:
+    """The user's own chats: every user message, with what came before it, to be answered again.
+
+    Reads a copy of nothing: the database is opened for reading only.
+    """
+    if not database.is_file():
+        raise BadOptionError("there are no chats here yet; leave out --chats")
+    try:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as store:
+            rows = store.execute(
+                "select m.conversation, m.role, m.content from messages m join conversations c"
+                " on c.id = m.conversation where not c.deleted and not m.streaming order by m.id"
+            ).fetchall()
+    except sqlite3.Error as error:
+        raise RunError(f"the chats in {database} cannot be read: {error}") from error
+    chats: dict[int, list[Message]] = {}
+    for conversation, role, content in rows:
+        chat = chats.setdefault(conversation, [])
+        chat.append(Message(role, content))
+        if role == "user" and content.strip():
+            yield Item(f"chat:{conversation}:{len(chat)}", "chat", tuple(chat))
