@@ -10,6 +10,7 @@ from app.conversations import Conversations, StoredMessage
 from app.preferences import PreferencesFile
 from app.replies import LiveReply
 from app.session import Event, Session, Sessions
+from app.settings import EARLIER_CHARACTERS
 from engine.errors import BadOptionError, EngineError, RequestError
 from engine.events import RunEvent
 from engine.messages import LoadedSummary
@@ -205,7 +206,10 @@ class Chat:
     def _prepare(self, conversation: int) -> ReplyStart:
         """The request and the empty reply; part of the change that makes room for it."""
         settings = self._preferences.current.settings
-        request = settings.generate_request(self._history(conversation))
+        earlier: tuple[str, ...] = ()
+        if settings.earlier_chats == "on":
+            earlier = self._store.texts_of_others(conversation, EARLIER_CHARACTERS)
+        request = settings.generate_request(self._history(conversation), earlier)
         return ReplyStart(conversation, self._store.start_reply(conversation), request)
 
     def _start(self, session: Session, start: ReplyStart) -> None:

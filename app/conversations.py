@@ -145,6 +145,18 @@ class Conversations:
             for row in rows
         )
 
+    def texts_of_others(self, conversation: int, characters: int) -> tuple[str, ...]:
+        """Messages of the other chats, the newest up to so many characters, the newest last."""
+        rows = self._all(
+            "select content from (select m.id, m.content, sum(length(m.content)) over"
+            " (order by m.id desc) as reached from messages m join conversations c"
+            " on c.id = m.conversation where not c.deleted and m.conversation != ?"
+            " and not m.streaming and m.content != '') where reached <= ? order by id",
+            conversation,
+            characters,
+        )
+        return tuple(row[0] for row in rows)
+
     def conversation_of(self, message: int) -> int | None:
         rows = self._all("select conversation from messages where id = ?", message)
         return int(rows[0][0]) if rows else None

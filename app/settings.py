@@ -19,9 +19,13 @@ from engine.request import (
     Speculate,
 )
 
+EarlierChats = Literal["off", "on"]
 FieldKind = Literal["text", "integer", "number", "choice"]
 FieldGroup = Literal["Reply", "Drafting", "Loading"]
 Combination = Literal["first", "best", "vote", "mixture", "union"]
+
+EARLIER_CHARACTERS = 400_000
+"""Of other chats, about 100,000 tokens, which take half a second to read and index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +45,17 @@ class Settings:
     draft_max: int = 8
     draft_mode: DraftMode = "sampled"
     coupling: Coupling = "best"
+    earlier_chats: EarlierChats = "off"
     context_length: int = 0
     threads: int = 0
     gpu_layers: int = -1
     numerics: Numerics = "fast"
     combination: Combination = "first"
 
-    def generate_request(self, messages: tuple[Message, ...]) -> GenerateRequest:
+    def generate_request(
+        self, messages: tuple[Message, ...], earlier: tuple[str, ...] = ()
+    ) -> GenerateRequest:
+        """earlier: texts of other chats, for drafters that copy."""
         system = (Message("system", self.system_prompt),) if self.system_prompt.strip() else ()
         return GenerateRequest(
             messages=system + messages,
@@ -55,6 +63,7 @@ class Settings:
             sampling=self.sampling_params(),
             drafting=DraftParams(self.speculate, self.draft_max, self.draft_mode, self.coupling),
             overflow=self.overflow,
+            copy_from=earlier,
         )
 
     def sampling_params(self) -> SamplingParams:
@@ -226,6 +235,15 @@ FIELDS = (
         "Best accepts the most drafts. Seed gives the same text for the same seed with and"
         " without drafting.",
         choices=(("best", "Best acceptance"), ("seed", "Same text per seed")),
+    ),
+    Field(
+        "earlier_chats",
+        "Copy from earlier chats",
+        "choice",
+        "Drafting",
+        "Lets the n-gram lookup also draft from your other chats in this list. They stay on this"
+        " machine and do not become part of the prompt.",
+        choices=(("off", "Off"), ("on", "On")),
     ),
     Field(
         "context_length",

@@ -78,6 +78,8 @@ class GenerateRequest:
 
     continuation: tokens that the reply already starts with; generation goes on after them.
     reuse: keep what the KV caches hold of the prompt; False prefills all of it (benchmarks).
+    copy_from: texts that drafters may copy from besides the chat itself, the most recent last; the
+    target never sees them, only the tokens that are drafted from them.
     """
 
     messages: tuple[Message, ...] = ()
@@ -88,6 +90,7 @@ class GenerateRequest:
     drafting: DraftParams = DraftParams()
     overflow: Overflow = "refuse"
     reuse: bool = True
+    copy_from: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _require(self.max_tokens >= 1, "max-tokens", "1 or more")

@@ -14,6 +14,8 @@ from engine.cost import CostModel
 from engine.derived import default_skip, requantized_copy, skipped_copy
 from engine.drafters.base import Drafter
 from engine.drafters.build import build_drafter
+from engine.drafters.earlier import EarlierTexts
+from engine.drafters.ngram import MINIMUM_MATCH
 from engine.drafters.tap import TargetTap
 from engine.drafters.workshop import Workshop
 from engine.errors import BadOptionError, EngineError, RunError
@@ -40,7 +42,8 @@ WIDEST_PASS = 65
 class _Loaded:
     """Everything open for one load. held: the context that the KV caches belong to.
 
-    ranked: how many of each row's likeliest tokens the drafter is shown.
+    ranked: how many of each row's likeliest tokens drafters want. earlier: texts of other chats,
+    if a drafter copies from them.
     """
 
     plan: LoadPlan
@@ -53,6 +56,7 @@ class _Loaded:
     auto: AutoDraft | None
     held: list[int]
     ranked: int
+    earlier: EarlierTexts | None
 
     def close(self) -> None:
         if self.drafter is not None:
@@ -111,7 +115,8 @@ class Session:
         opened: list[Drafter | Context | Model] = [model]
         try:
             tap = TargetTap()
-            drafter = self._open_drafter(plan, model, tap, report)
+            earlier = _earlier_texts(plan, model)
+            drafter = self._open_drafter(plan, model, tap, earlier, report)
             if drafter is not None:
                 opened.insert(0, drafter)
             context = Context(
@@ -153,10 +158,16 @@ class Session:
             auto=auto,
             held=[],
             ranked=tap.ranked,
+            earlier=earlier,
         )
 
     def _open_drafter(
-        self, plan: LoadPlan, model: Model, tap: TargetTap, report: Report
+        self,
+        plan: LoadPlan,
+        model: Model,
+        tap: TargetTap,
+        earlier: EarlierTexts | None,
+        report: Report,
     ) -> Drafter | None:
         if plan.expression is None:
             return None
@@ -170,6 +181,7 @@ class Session:
             derived_folder=self._folder.derived,
             find_model=self._loader.find_model,
             tap=tap,
+            earlier=earlier,
             report=report,
         )
         return build_drafter(plan.expression, workshop)
@@ -196,6 +208,8 @@ class Session:
             raise BadOptionError("no model is loaded; choose a target first")
         prompt, notices = build_prompt(request, loaded.template, loaded.context, tuple(loaded.held))
         yield from notices
+        if loaded.earlier is not None:
+            loaded.earlier.follow(request.copy_from)
         seed = request.sampling.seed
         setup = ReplySetup(
             context=loaded.context,
@@ -213,6 +227,16 @@ class Session:
         finally:
             loaded.held = reply.context_tokens
         yield reply.finished()
+
+
+def _earlier_texts(plan: LoadPlan, model: Model) -> EarlierTexts | None:
+    leaves = plan.expression.leaves() if plan.expression is not None else ()
+    if all(leaf.kind != "ngram" for leaf in leaves):
+        return None
+    vocab = model.vocab
+    return EarlierTexts(
+        lambda text: vocab.tokenize(text, add_special=False, parse_special=False), MINIMUM_MATCH
+    )
 
 
 def _is_same(loaded: LoadPlan, wanted: LoadPlan) -> bool:

@@ -43,6 +43,14 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--raw", action="store_true", help="no chat template")
     parser.add_argument("--max-tokens", type=int, default=1024, metavar="N")
     parser.add_argument("--overflow", choices=("refuse", "trim"), default="refuse")
+    parser.add_argument(
+        "--copy-from",
+        type=existing_file,
+        action="append",
+        default=[],
+        metavar="F",
+        help="a text that ngram may copy from too; may be given several times",
+    )
     add_sampling_options(parser)
     add_draft_options(parser)
     parser.add_argument("--trace", type=Path, metavar="F.jsonl", help="one round a line")
@@ -72,6 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _request(arguments: argparse.Namespace) -> GenerateRequest:
     sampling, drafting = sampling_params(arguments), draft_params(arguments)
+    copy_from = tuple(read_text(file) for file in arguments.copy_from)
     text = arguments.prompt
     if arguments.prompt_file is not None:
         text = read_text(arguments.prompt_file)
@@ -83,6 +92,7 @@ def _request(arguments: argparse.Namespace) -> GenerateRequest:
             max_tokens=arguments.max_tokens,
             sampling=sampling,
             drafting=drafting,
+            copy_from=copy_from,
         )
     messages = [Message("user", text)] if text is not None else _messages(arguments.messages)
     if arguments.system:
@@ -93,6 +103,7 @@ def _request(arguments: argparse.Namespace) -> GenerateRequest:
         sampling=sampling,
         drafting=drafting,
         overflow=arguments.overflow,
+        copy_from=copy_from,
     )
 
 

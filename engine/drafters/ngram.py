@@ -1,15 +1,18 @@
-"""Copies what followed the longest recent match of the chat's last tokens.
+"""Copies what followed the longest match of the chat's last tokens, here or in earlier texts.
 
-Model-free, a point mass per token. Prompt lookup (Saxena 2023) with the longest, most recent
-match and a measured chance that the copy goes on (cf. SuffixDecoding, arXiv 2411.04975).
+Model-free, a point mass per token. Prompt lookup (Saxena 2023) by a suffix automaton, with drafts
+as long as the evidence carries them (cf. SuffixDecoding, arXiv 2411.04975).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from engine.distribution import Distribution
 from engine.drafters.base import DraftRound, Observation, TargetNeeds
+from engine.drafters.copying import Continuation, CopyConfidence, CopyCursor, Evidence
+from engine.drafters.earlier import EarlierTexts
 from engine.drafters.stepping import draft_chain
 from engine.drafters.suffix_index import SuffixIndex
 from engine.proposal import Ballot, Proposal
@@ -17,48 +20,51 @@ from engine.proposal import Ballot, Proposal
 MINIMUM_MATCH = 3
 """Shorter matches say little about what follows: the drafter abstains."""
 
-_BUCKET_STARTS = (3, 4, 6, 9, 17)
-_PRIOR_WEIGHT = 4.0
+LOWEST_CHANCE = 0.1
+"""Of a whole draft being right, as in SuffixDecoding: it ends before it gets less likely."""
 
 
-class CopyConfidence:
-    """Chance that the next copied token is kept, learned per length of the match behind it."""
+@dataclass(slots=True)
+class _Source:
+    """A text to copy from: its record, and where this draft is in it."""
 
-    def __init__(self) -> None:
-        # Priors: a match of n tokens goes on with about n / (n + 2).
-        self._kept = [_PRIOR_WEIGHT * start / (start + 2.0) for start in _BUCKET_STARTS]
-        self._tried = [_PRIOR_WEIGHT] * len(_BUCKET_STARTS)
+    confidence: CopyConfidence
+    cursor: CopyCursor | None = None
 
-    def estimate(self, match_length: int) -> float:
-        bucket = self._bucket(match_length)
-        return self._kept[bucket] / self._tried[bucket]
 
-    def learn(self, match_length: int, kept: bool) -> None:
-        bucket = self._bucket(match_length)
-        self._tried[bucket] += 1.0
-        self._kept[bucket] += kept
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A token that this draft would have copied, used or not."""
 
-    @staticmethod
-    def _bucket(match_length: int) -> int:
-        return sum(match_length >= start for start in _BUCKET_STARTS[1:])
+    source: _Source
+    token: int
+    evidence: Evidence
 
 
 class NgramDrafter:
     """One index per chat, rebuilt when the chat is not a continuation of what it holds."""
 
     name = "ngram"
-    description = "copies what followed the same words earlier in this chat"
-    memory_bytes = 0
     needs: TargetNeeds = "nothing"
     max_leaves = 1
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: EarlierTexts | None = None) -> None:
         self._index = SuffixIndex(MINIMUM_MATCH)
-        self._confidence = CopyConfidence()
-        self._copied: list[int] = []  # what followed the match
-        self._match_length = 0
-        self._tried: list[int] = []  # tokens this draft would have copied, used or not
-        self._follows = False  # the draft went on with all of them so far
+        self._earlier = earlier
+        self._chat = _Source(CopyConfidence())
+        self._others = _Source(CopyConfidence())
+        self._source: _Source | None = None  # of this draft
+        self._next: Sequence[Continuation] = ()
+        self._chance = 1.0  # of the whole draft so far
+        self._tried: list[_Tried] = []
+
+    @property
+    def description(self) -> str:
+        return "copies what followed the same words earlier in this chat"
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._earlier.bytes if self._earlier is not None else 0
 
     def begin(self, prompt: Sequence[int]) -> None:
         self._index.follow(prompt)
@@ -69,11 +75,9 @@ class NgramDrafter:
 
     def observe(self, observation: Observation) -> None:
         """Learns once from each draft, whether its tokens were used or another drafter's."""
-        for depth, (tried, emitted) in enumerate(
-            zip(self._tried, observation.emitted, strict=False)
-        ):
-            self._confidence.learn(self._match_length + depth, kept=tried == emitted)
-            if tried != emitted:
+        for tried, emitted in zip(self._tried, observation.emitted, strict=False):
+            tried.source.confidence.learn(tried.evidence, kept=tried.token == emitted)
+            if tried.token != emitted:
                 break
         self._tried = []
 
@@ -83,37 +87,46 @@ class NgramDrafter:
     # Step by step
 
     def start(self, round_: DraftRound) -> bool:
+        """The draft stays with the source that is surer of its first token."""
         self._index.extend(round_.context)
         self._tried = []
-        match = self._index.longest_match()
-        self._follows = match is not None
-        if match is not None:
-            self._copied = self._index.tokens[match.end :]
-            self._match_length = match.length
-        return self._follows
+        self._chance = 1.0
+        self._chat.cursor = self._index.cursor()
+        self._others.cursor = None
+        if self._earlier is not None:
+            self._others.cursor = self._earlier.cursor(round_.context)
+        self._source, self._next, best = None, (), 0.0
+        for source in (self._chat, self._others):
+            found = source.cursor.continuations() if source.cursor is not None else ()
+            chance = source.confidence.estimate(found[0].evidence) if found else 0.0
+            if chance > best:
+                self._source, self._next, best = source, found, chance
+        return self._source is not None
 
     def peek(self) -> float | None:
-        if not self._follows:
+        if self._source is None or not self._next:
             return None
-        return self._confidence.estimate(self._match_length + len(self._tried))
+        chance = self._source.confidence.estimate(self._next[0].evidence)
+        return chance if self._chance * chance >= LOWEST_CHANCE else None
 
     def distribution(self) -> Distribution:
-        return Distribution.point_mass(self._next_token)
+        return Distribution.point_mass(self._next[0].token)
 
     def advance(self, token: int) -> None:
-        if self._follows:
-            copied = self._next_token
-            self._follows = copied == token
-            self._tried.append(copied)
+        source = self._source
+        if source is None or source.cursor is None or not self._next:
+            return
+        likely = self._next[0]
+        self._tried.append(_Tried(source, likely.token, likely.evidence))
+        self._chance *= source.confidence.estimate(likely.evidence)
+        source.cursor.advance(token)
+        self._next = source.cursor.continuations()
 
     def alternatives(self, count: int) -> Sequence[tuple[int, float]]:
-        chance = self.peek()
-        return () if chance is None else ((self._next_token, chance),)[:count]
+        source = self._source
+        if source is None:
+            return ()
+        return [(one.token, source.confidence.estimate(one.evidence)) for one in self._next[:count]]
 
     def ballots(self) -> Sequence[Ballot]:
         return ()
-
-    @property
-    def _next_token(self) -> int:
-        # A match that overlaps the end repeats with the period of its distance.
-        return self._copied[len(self._tried) % len(self._copied)]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from engine.drafters.earlier import EarlierTexts
 from engine.drafters.tap import TargetTap
 from engine.llama.abort import AbortFlag
 from engine.llama.log import NativeLog
@@ -17,6 +18,7 @@ Report = Callable[[str, float], None]
 @dataclass(frozen=True, slots=True)
 class Workshop:
     """find_model: catalogue id or path to a file. tap: for drafters that read the target's layers.
+    earlier: texts to copy from besides the chat.
 
     report: what is being done, share of it done.
     """
@@ -31,3 +33,4 @@ class Workshop:
     find_model: Callable[[str], Path]
     report: Report
     tap: TargetTap = field(default_factory=TargetTap)
+    earlier: EarlierTexts | None = None

@@ -113,3 +113,17 @@ def test_a_change_that_fails_half_way_loses_nothing(store: Conversations) -> Non
     kept = [message.content for message in store.messages(conversation)]
     assert kept == ["hello", "the old reply"]
     store.add_user(conversation, "and on")  # the file is not left inside the failed change
+
+
+def test_texts_of_other_chats_are_the_newest_that_fit(store: Conversations) -> None:
+    first, second, third = (store.create(title).id for title in ("a", "b", "c"))
+    store.add_user(first, "one")
+    store.add_user(second, "two")
+    store.save_reply(store.start_reply(first), "three", [], {}, streaming=False)
+    store.save_reply(store.start_reply(first), "half", [], {}, streaming=True)
+    store.add_user(third, "deleted")
+    store.set_deleted(third, True)
+    assert store.texts_of_others(second, 1000) == ("one", "three")
+    assert store.texts_of_others(third, 1000) == ("one", "two", "three")
+    assert store.texts_of_others(third, 8) == ("two", "three")
+    assert store.texts_of_others(first, 2) == ()

@@ -107,6 +107,22 @@ def test_history_joins_what_a_failed_reply_left(page: Page, engine: FakeEngine) 
     assert engine.requests[-1].messages == (Message("user", "one\n\nhello"),)
 
 
+def test_other_chats_are_copied_from_only_if_the_user_says_so(
+    page: Page, engine: FakeEngine
+) -> None:
+    page.send("a recipe")
+    page.wait_for("end")
+    page.send("hello")
+    page.wait_for("end", 2)
+    assert engine.requests[-1].copy_from == ()
+    page.ask("settings", changes={"earlier_chats": "on"})
+    page.send("hello again")
+    page.wait_for("end", 3)
+    told = engine.requests[-1]
+    assert {"a recipe", "hello"} < set(told.copy_from) and "hello again" not in told.copy_from
+    assert told.messages == (Message("user", "hello again"),)
+
+
 def test_a_message_refused_as_too_long_is_not_sent_again(page: Page, engine: FakeEngine) -> None:
     conversation = page.send("hello")
     page.wait_for("end")

@@ -65,6 +65,7 @@ def test_settings_reach_the_requests() -> None:
             "draft_max": 3,
             "draft_mode": "argmax",
             "coupling": "seed",
+            "earlier_chats": "on",
             "context_length": 4096,
             "threads": 2,
             "gpu_layers": 5,

@@ -11,10 +11,11 @@ import pytest
 from engine.controller import AlwaysDraft
 from engine.derived import default_skip, derived_path, requantized_copy, skipped_copy
 from engine.drafters.base import DraftPolicy, DraftRound, Observation
+from engine.drafters.copying import CopyConfidence, Evidence
 from engine.drafters.expression import parse_expression, parse_skip
 from engine.drafters.first import FirstDrafter
 from engine.drafters.model import ModelDrafter, SameTokens
-from engine.drafters.ngram import CopyConfidence, NgramDrafter
+from engine.drafters.ngram import NgramDrafter
 from engine.errors import BadOptionError, DrafterError, RunError
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
@@ -56,8 +57,14 @@ class AskedPolicy:
         self._stop = stop
         self._start = start
 
+    def may_catch_up(self, drafter: str, tokens: int) -> bool:
+        return True
+
     def may_start(self, drafter: str) -> bool:
         return self._start
+
+    def may_look(self, drafter: str, depth: int) -> bool:
+        return True
 
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
         self.asked.append((depth, confidence))
@@ -65,6 +72,9 @@ class AskedPolicy:
 
     def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
         return True
+
+    def worth(self, drafter: str, confidence: float | None = None) -> float:
+        return 0.0
 
 
 # Expressions
@@ -175,13 +185,14 @@ def test_ngram_forgets_a_chat_that_was_edited() -> None:
 
 def test_ngram_confidence_follows_what_was_kept() -> None:
     confidence = CopyConfidence()
-    before = confidence.estimate(5)
+    short, long, other = Evidence(5, 1, 1), Evidence(20, 1, 1), Evidence(3, 1, 1)
+    before = confidence.estimate(short)
     for _ in range(50):
-        confidence.learn(5, kept=False)
-        confidence.learn(20, kept=True)
-    assert confidence.estimate(5) < 0.1 < before
-    assert confidence.estimate(20) > 0.95
-    assert confidence.estimate(3) == CopyConfidence().estimate(3)
+        confidence.learn(short, kept=False)
+        confidence.learn(long, kept=True)
+    assert confidence.estimate(short) < 0.1 < before
+    assert confidence.estimate(long) > 0.95
+    assert confidence.estimate(other) == CopyConfidence().estimate(other)
 
 
 def test_ngram_learns_once_from_each_draft() -> None:
