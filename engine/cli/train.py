@@ -58,9 +58,8 @@ def add_data_options(parser: CommandParser) -> None:
         "--text", nargs="+", default=[], metavar="PATH", help="your own text: files or folders"
     )
     group.add_argument("--chats", action="store_true", help="your own chats as prompts, too")
-    budget = group.add_mutually_exclusive_group()
-    budget.add_argument("--minutes", type=float, metavar="N", help="time for everything")
-    budget.add_argument("--tokens", type=int, metavar="N", help="answer tokens to learn from")
+    group.add_argument("--minutes", type=float, metavar="N", help="time for everything")
+    group.add_argument("--tokens", type=int, metavar="N", help="answer tokens to learn from")
     group.add_argument("--threads", type=int, default=0, metavar="N", help="0: physical cores")
     group.add_argument("--gpu-layers", type=int, default=-1, metavar="N", help="-1: all")
     group.add_argument("--seed", type=int, default=0, metavar="S")
