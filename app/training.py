@@ -72,14 +72,18 @@ class Training:
     def announce(self) -> None:
         self._sessions.broadcast(self.state())
 
+    def require_idle(self) -> None:
+        """RequestError while a training runs."""
+        if self._job is not None and self._job.state in RUNNING:
+            raise RequestError("a training is running: stop it, or wait until it ends")
+
     # What the user asks for
 
     def start(self, request: TrainingRequest, resume: bool = False) -> None:
         """Returns at once; RequestError if it cannot be, OSError if its folder cannot be made."""
         require_texts(request)
         with self._lock:
-            if self._job is not None and self._job.state in RUNNING:
-                raise RequestError("a training is running: wait until it ends, or stop it")
+            self.require_idle()
             self._folder.mkdir(parents=True, exist_ok=True)
             command = [*self._command, "--data-dir", str(self._data_dir)]
             command += request.arguments(resume)
@@ -117,8 +121,7 @@ class Training:
     def dismiss(self) -> None:
         """Takes an ended training off the page; what it made stays."""
         with self._lock:
-            if self._job is not None and self._job.state in RUNNING:
-                raise RequestError("a training is running: stop it first")
+            self.require_idle()
             self._job = None
             self._file.unlink(missing_ok=True)
         self.announce()

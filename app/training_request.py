@@ -91,7 +91,7 @@ def _whole(data: dict[str, Any], name: str, low: int, high: int) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise BadOptionError(f"{name.replace('_', ' ')} must be from {low:,} to {high:,}")
-    return value
+    return int(value)
 
 
 def require_texts(request: TrainingRequest) -> None:

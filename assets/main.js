@@ -4,12 +4,15 @@ import { Connection } from "./connection.js";
 import { dressButtons, h, setText } from "./dom.js";
 import { Figures } from "./figures.js";
 import { count } from "./format.js";
+import { Lab } from "./lab.js";
+import { Log } from "./log.js";
 import { ModelBar } from "./modelbar.js";
 import { Models } from "./models.js";
 import { SettingsForm } from "./settings.js";
 import { Sidebar } from "./sidebar.js";
 import { Surroundings } from "./surroundings.js";
 import { Tooltip } from "./tooltip.js";
+import { Train } from "./train.js";
 import { Transcript } from "./transcript.js";
 import { ViewBar } from "./viewbar.js";
 
@@ -77,6 +80,20 @@ class Page {
       call,
       changed: (values) => this.modelBar.settingsChanged(values),
     });
+    this.log = new Log(this.root, { call });
+    this.train = new Train(this.$("#train-body"), {
+      call: (action, args) => this.loud(() => call(action, args)),
+      ask: (question) => this.surroundings.ask(question),
+      use: (target, drafter) => this.use(target, drafter),
+      target: () => this.modelBar.pair().target,
+    });
+    this.lab = new Lab(this.root, {
+      call,
+      pair: () => this.modelBar.pair(),
+      drafters: () => this.modelBar.drafters.options,
+      lastPrompt: () => this.transcript.lastPrompt(),
+      apply: (target, drafters) => this.applyAdvice(target, drafters),
+    });
     this.models = new Models(this.$("#models-body"), { call, toast, use: (id) => this.use(id) });
   }
 
@@ -101,7 +118,9 @@ class Page {
     this.$("#new-chat").addEventListener("click", () => this.open(null));
     this.$("#open-settings").addEventListener("click", () => this.openSettings());
     this.$("#open-models").addEventListener("click", () => this.openModels());
-    this.$("#open-log").addEventListener("click", () => this.openLog());
+    this.$("#open-train").addEventListener("click", () => this.openTrain());
+    this.$("#open-log").addEventListener("click", () => this.log.open());
+    this.$("#open-lab").addEventListener("click", () => this.openLab());
     addEventListener("hashchange", () => {
       if (this.conversation !== fromHash()) this.open(fromHash());
     });
@@ -140,6 +159,9 @@ class Page {
     this.sidebar.changed(hello.conversations);
     this.models.showDownloads(hello.downloads);
     this.modelBar.start(hello.engine, hello.preferences).then(() => this.drawWelcome());
+    this.train.show(hello.training.job);
+    this.lab.show(hello.lab);
+    this.lab.race.show(hello.race, false);
     if (hello.problem) this.surroundings.toast(hello.problem);
     this.root.dataset.ready = "true";
   }
@@ -150,7 +172,10 @@ class Page {
       else if (number >= this.chatFrom) this.chatEvent(event);
     } else if (event.k === "conversations") this.sidebar.changed(event.items);
     else if (event.k === "engine") this.engineChanged(event);
+    else if (event.k === "lab") this.lab.show(event);
+    else if (event.k === "race") this.lab.race.show(event);
     else if (event.k === "downloads") this.downloadsChanged(event.items);
+    else if (event.k === "training") this.trainingChanged(event.job);
   }
 
   chatEvent(event) {
@@ -218,6 +243,12 @@ class Page {
   engineChanged(engine) {
     this.modelBar.show(engine);
     this.drawWelcome();
+  }
+
+  trainingChanged(job) {
+    if (!this.train.show(job)) return;
+    this.surroundings.toast("The training is done: its result is in the list of drafters.");
+    this.attempt(() => this.modelBar.refresh());
   }
 
   downloadsChanged(items) {
@@ -321,28 +352,44 @@ class Page {
     this.models.showCatalogue(this.modelBar.targets ?? [], model);
   }
 
-  use(target) {
-    this.$("#models-dialog").close();
-    this.modelBar.target.setValues([target]);
-    this.modelBar.targetChanged().then(() => this.modelBar.load());
+  openTrain() {
+    this.$("#train-dialog").showModal();
+    this.attempt(() => this.train.open());
   }
 
-  async openLog() {
-    const lines = this.$("#log-lines");
-    const dialog = this.$("#log-dialog");
-    dialog.showModal();
-    lines.replaceChildren();
-    let after = 0;
-    while (dialog.open) {
-      const added = await this.connection.call("log", { after }).catch(() => []);
-      for (const line of added) {
-        lines.append(h("span", { class: `level-${line.level}` }, `${line.text.trimEnd()}\n`));
-        after = line.number;
-      }
-      if (!lines.firstChild) lines.append("The engine has written nothing yet.");
-      if (added.length) lines.scrollTop = lines.scrollHeight;
-      await new Promise((resolve) => setTimeout(resolve, 1000));
-    }
+  /** Load a target, and with it a drafter or those that are chosen and fit it. */
+  async use(target, drafter = null) {
+    this.$("#models-dialog").close();
+    this.$("#train-dialog").close();
+    this.modelBar.target.setValues([target]);
+    if (drafter) this.modelBar.drafters.setValues([drafter]);
+    await this.attempt(async () => {
+      await this.modelBar.targetChanged();
+      await this.modelBar.load();
+    });
+  }
+
+  async openLab() {
+    await this.attempt(() => this.modelBar.refresh());
+    this.lab.open();
+  }
+
+  /** What the Lab recommends becomes what is loaded; drafting is on auto then. */
+  async applyAdvice(target, drafters) {
+    this.$("#lab-dialog").close();
+    this.modelBar.target.setValues([target]);
+    this.modelBar.drafters.setValues(drafters);
+    await this.attempt(async () => {
+      if (drafters.length) await this.speculateOnAuto();
+      await this.modelBar.refresh();
+      await this.modelBar.load();
+    });
+  }
+
+  async speculateOnAuto() {
+    const values = await this.connection.call("settings", { changes: { speculate: "auto" } });
+    this.settings.show(values);
+    this.modelBar.settingsChanged(values);
   }
 
   drawWelcome() {

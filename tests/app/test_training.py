@@ -87,7 +87,8 @@ def test_a_training_reports_until_its_card(app: Application, page: Page, tmp_pat
 def test_stop_keeps_the_best_so_far(page: Page) -> None:
     page.ask("train", **FORM | {"name": "waits"})
     page.wait(lambda job: bool(job.points))
-    assert "stop it first" in page.ask("train_step", step="dismiss")["message"]
+    assert "is running" in page.ask("train_step", step="dismiss")["message"]
+    assert "is running" in page.ask("train_delete", name="x")["message"]
     page.ask("train_step", step="stop")
     job = page.wait(lambda job: job.state == "done")
     assert job.card is not None

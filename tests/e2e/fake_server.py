@@ -15,7 +15,8 @@ from tests.fakes_shelf import FakeShelf
 def main() -> None:
     port, folder = int(sys.argv[1]), DataFolder(Path(sys.argv[2]))
     pace = float(sys.argv[3]) if len(sys.argv) > 3 else 400.0
-    application = Application(FakeEngine(pace), FakeShelf(), folder)
+    trainer = (sys.executable, "-m", "tests.scripted_trainer")
+    application = Application(FakeEngine(pace), FakeShelf(), folder, trainer)
     application.load_last()
     serve(application, "127.0.0.1", port)
 
