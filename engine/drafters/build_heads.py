@@ -11,6 +11,7 @@ from engine.drafters.eagle_layer import SPARE_CELLS, EagleDecoder
 from engine.drafters.expression import DrafterExpression
 from engine.drafters.feature_tree import FeatureTree
 from engine.drafters.features import DrafterLabel, FeatureDrafter
+from engine.drafters.growth import BEAM, MOST_EVALUATED
 from engine.drafters.heads_argument import parse_heads
 from engine.drafters.medusa import MedusaDrafter
 from engine.drafters.medusa_graph import MedusaGraph
@@ -19,6 +20,7 @@ from engine.drafters.workshop import Workshop
 from engine.errors import UnknownModelError
 from engine.llama.context import Context
 from engine.llama.draft_layer import Eagle3Context, MtpContext
+from engine.llama.draft_tree import Eagle3Tree
 from engine.llama.layers import FINAL_STATE
 from engine.llama.model import Model, ModelOptions
 from engine.models.gguf import inspect
@@ -75,8 +77,8 @@ def build_eagle(expression: DrafterExpression, workshop: Workshop) -> Drafter:
 
 
 def build_eagle3(expression: DrafterExpression, workshop: Workshop) -> Drafter:
-    file = parse_heads("eagle3", expression.argument).file
-    path = heads_path("eagle3", file, workshop.find_model)
+    argument = parse_heads("eagle3", expression.argument)
+    path = heads_path("eagle3", argument.file, workshop.find_model)
     heads = require_eagle3(workshop.target.path, path)
     model = Model(
         path,
@@ -85,21 +87,25 @@ def build_eagle3(expression: DrafterExpression, workshop: Workshop) -> Drafter:
         lambda fraction: workshop.report(f"reading {path.stem}", fraction),
     )
 
-    def open_decoder(target: Context) -> Eagle3Context:
+    def open_chain(target: Context) -> Eagle3Context:
         return Eagle3Context(model, target, workshop.threads, workshop.abort)
+
+    def open_tree(target: Context) -> Eagle3Tree:
+        return Eagle3Tree(model, target, workshop.threads, workshop.abort, BEAM, MOST_EVALUATED)
 
     memory = estimate(ModelPlan(heads.info, output_rows=1), workshop.context_length)
     states = 4 * workshop.context_length * heads.info.embedding_length
-    drafter = FeatureDrafter(
-        DrafterLabel(
-            str(expression),
-            f"EAGLE-3 over layers {', '.join(map(str, heads.layers))}",
-            memory.weights + memory.kv + states,
-        ),
-        heads.layers,
-        open_decoder,
-        workshop.target.vocab.ends_generation,
-        model.close,
+    form = f", a tree of up to {argument.nodes}" if argument.nodes else ""
+    label = DrafterLabel(
+        str(expression),
+        f"EAGLE-3 over layers {', '.join(map(str, heads.layers))}{form}",
+        memory.weights + memory.kv + states,
+    )
+    ends = workshop.target.vocab.ends_generation
+    drafter = (
+        FeatureTree(label, heads.layers, open_tree, ends, model.close, argument.nodes)
+        if argument.nodes
+        else FeatureDrafter(label, heads.layers, open_chain, ends, model.close)
     )
     workshop.tap.want(drafter)
     return drafter

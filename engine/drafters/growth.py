@@ -40,7 +40,10 @@ class Branching(Protocol):
         ...
 
     def branch(self, parents: Sequence[int], tokens: Sequence[int]) -> Sequence[Row]:
-        """Logits after each new node. parents: ROOT or the number of an earlier node."""
+        """Logits after each new node, at most BEAM. parents: ROOT, or numbers of the last ones.
+
+        Nodes are numbered in the order in which they came.
+        """
         ...
 
     def ends(self, token: int) -> bool:

@@ -10,9 +10,6 @@ from engine.errors import BadOptionError
 MAX_TREE = 64
 """Nodes; a target's pass is never wider."""
 
-TREE_KINDS = ("medusa", "eagle")
-"""Heads whose own proposals can be trees; others go token by token, which tree(D) can widen."""
-
 _TREE = re.compile(r"tree=(?P<nodes>[^:]*)(?::(?P<file>.*))?", re.DOTALL)
 
 
@@ -29,8 +26,6 @@ def parse_heads(kind: str, argument: str) -> HeadsArgument:
     match = _TREE.fullmatch(argument)
     if match is None:
         return HeadsArgument(0, argument)
-    if kind not in TREE_KINDS:
-        raise BadOptionError(f"{kind} drafts chains; write tree({kind}:F) for a tree")
     nodes = match["nodes"]
     if not nodes.isascii() or not nodes.isdigit() or not 1 <= int(nodes) <= MAX_TREE:
         raise BadOptionError(f"{kind}:tree=N:FILE needs a tree of 1 to {MAX_TREE} nodes")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from llama_cpp import llama_cpp as native
@@ -53,7 +54,7 @@ class DraftLayer:
             self.close()
             raise NativeError("no memory for the drafter's batch")
 
-    def _params(self, target: Context, threads: int, abort: AbortFlag) -> object:
+    def _params(self, target: Context, threads: int, abort: AbortFlag) -> Any:
         params = native.llama_context_default_params()
         params.ctx_type = self.context_type
         params.n_ctx = target.options.context_length
@@ -82,9 +83,9 @@ class DraftLayer:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Appends one entry: logits [vocabulary] valid until the next call, and the next state."""
         self._append([token], state[None, :], output=True)
-        address = _address(native.llama_get_logits(self.handle))
+        address = address_of(native.llama_get_logits(self.handle))
         buffer = (ctypes.c_float * self.vocabulary_size).from_address(address)
-        next_state = _copied(self._state(self.handle, 0), (self.hidden_size,))
+        next_state = copied(self._state(self.handle, 0), (self.hidden_size,))
         return np.ctypeslib.as_array(buffer), next_state
 
     def truncate(self, length: int) -> None:
@@ -98,12 +99,19 @@ class DraftLayer:
         rows = np.ascontiguousarray(states, np.float32)
         native.llama_batch_ext_clear(self._batch)
         for index, (token, row) in enumerate(zip(tokens, rows, strict=True)):
-            added = native.llama_batch_ext_add_token(self._batch, 0, token)
-            self._place(added, self.length + index, output=output)
-            if not native.llama_batch_ext_set_embd_token(self._batch, added, _embedding(row)):
-                raise NativeError("the drafter refused a feature")
-        self._process(_DECODE)
+            self._add((0, self.length + index), token, row, output=output)
+        self._decode()
         self.length += len(tokens)
+
+    def _add(
+        self, place: tuple[int, int], token: int, state: NDArray[np.float32], *, output: bool
+    ) -> None:
+        """An entry of the next pass. place: its sequence and position."""
+        sequence, position = place
+        added = native.llama_batch_ext_add_token(self._batch, sequence, token)
+        self._place(added, position, output=output)
+        if not native.llama_batch_ext_set_embd_token(self._batch, added, _embedding(state)):
+            raise NativeError("the drafter refused a feature")
 
     def _place(self, index: int, position: int, *, output: bool) -> None:
         if index < 0:
@@ -112,6 +120,9 @@ class DraftLayer:
         placed = native.llama_batch_ext_set_pos(self._batch, index, ctypes.byref(place))
         if not placed or not native.llama_batch_ext_set_output_logits(self._batch, index, output):
             raise NativeError("the drafter refused a position")
+
+    def _decode(self) -> None:
+        self._process(_DECODE)
 
     def _process(self, kind: int) -> None:
         code = native.llama_process(self.handle, kind, self._batch)
@@ -142,7 +153,7 @@ class Eagle3Context(DraftLayer):
             added = native.llama_batch_ext_add_embd(self._batch, 0, _embedding(row))
             self._place(added, self.length + index, output=True)
         self._process(_ENCODE)
-        return _copied(self._states(self.handle), (len(rows), self.hidden_size))
+        return copied(self._states(self.handle), (len(rows), self.hidden_size))
 
 
 class MtpContext(DraftLayer):
@@ -159,14 +170,14 @@ def _embedding(row: NDArray[np.float32]) -> object:
     return native.llama_embd(pointer, 1, len(row))
 
 
-def _address(pointer: object) -> int:
+def address_of(pointer: object) -> int:
     address = ctypes.cast(pointer, ctypes.c_void_p).value  # type: ignore[arg-type]
     if not address:
         raise NativeError("the drafter returned no output")
     return address
 
 
-def _copied(address: int | None, shape: tuple[int, ...]) -> NDArray[np.float32]:
+def copied(address: int | None, shape: tuple[int, ...]) -> NDArray[np.float32]:
     if not address:
         raise NativeError("the drafter returned no states")
     buffer = (ctypes.c_float * int(np.prod(shape))).from_address(address)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import pytest
+
 from engine.acceptance import choose_rule, verify
 from engine.controller import AlwaysDraft
 from engine.distribution import Distribution
@@ -14,8 +16,11 @@ from engine.proposal import Ballot, Proposal
 from engine.randomness import DraftStream
 from engine.request import Coupling, DraftMode, SamplingParams
 from engine.sampling import Sampler
-from tests.engine.toys import Toy, emitted, node_targets
-from tests.fakes import BranchingStream
+from tests.engine.toys import Toy, emitted, node_targets, sequence_probability
+from tests.fakes import BranchingStream, outcomes
+
+_EXACT = 1e-12
+Make = Callable[[], Drafter]
 
 
 class ToyStepper:
@@ -124,3 +129,20 @@ def play(
         return text[:length]
 
     return run
+
+
+def assert_law(p: Toy, make: Make, rounds: int, setting: Setting, length: int) -> None:
+    """The text after some rounds, every random decision enumerated, has the law of p."""
+    law: dict[tuple[int, ...], float] = {}
+    for weight, text in outcomes(play(make, p, rounds, setting, length)):
+        # A round may have emitted less: the rest is drawn from p, which sums to its weight.
+        law[text] = law.get(text, 0.0) + weight
+    assert sum(law.values()) == pytest.approx(1.0, abs=_EXACT)
+    for text in law:
+        reached = sum(mass for other, mass in law.items() if other[: len(text)] == text)
+        shorter = sum(
+            mass * sequence_probability(p, text, len(other))
+            for other, mass in law.items()
+            if len(other) < len(text) and text[: len(other)] == other
+        )
+        assert reached + shorter == pytest.approx(sequence_probability(p, text), abs=_EXACT)

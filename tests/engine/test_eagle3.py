@@ -31,6 +31,7 @@ from engine.errors import (
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.draft_layer import Eagle3Context
+from engine.llama.draft_tree import Eagle3Tree
 from engine.llama.layers import CapturedLayers, ExposedLayers, open_layer_inputs
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
@@ -214,7 +215,7 @@ def test_replies_are_the_plain_ones(bench: Bench) -> None:
     context = bench.context()
     plain = TinyReply(context, None, PROMPT)
     heads, _ = bench.heads(set(plain.tokens))
-    for kind in ("eagle3:{}", "tree(eagle3:{})", "first(ngram,eagle3:{})"):
+    for kind in ("eagle3:{}", "eagle3:tree=12:{}", "tree(eagle3:{})", "first(ngram,eagle3:{})"):
         context.clear()
         drafter = bench.drafter(heads, context, kind)
         accepted = 0
@@ -392,7 +393,7 @@ def test_which_targets_a_drafter_fits(llama: Bench, tmp_path: Path) -> None:
     [
         ("eagle3", UnknownModelError),
         ("eagle3:missing.gguf", UnknownModelError),
-        ("eagle3:tree=8:x.gguf", BadOptionError),
+        ("eagle3:tree=65:x.gguf", BadOptionError),
     ],
 )
 def test_wrong_expressions(llama: Bench, expression: str, error: type[Exception]) -> None:
@@ -410,3 +411,33 @@ def test_an_unconnected_drafter_is_an_error_of_the_drafter(llama: Bench) -> None
     with pytest.raises(DrafterError, match="not connected"):
         drafter.propose(draft_round(PROMPT))
     drafter.close()
+
+
+def test_nodes_of_a_tree_are_what_chains_give(bench: Bench) -> None:
+    heads, _ = bench.heads(range(bench.model.vocab.size))
+    context = bench.context()
+    text = [*PROMPT, 17, 33]
+    context.feed(text[:-1])
+    features = context.layer_inputs(len(text) - 1)
+    with Model(heads, ModelOptions(), bench.library.log) as model:
+        decoder = Eagle3Tree(model, context, THREADS, AbortFlag(), width=3, nodes=6)
+        states = decoder.encode(features)
+        decoder.feed(text[1:-1], states[:-1])
+        rows: dict[tuple[int, ...], NDArray[np.float32]] = {}
+        for _ in range(2):  # the second tree grows where the first one was
+            _, root = decoder.draft(text[-1], states[-1])
+            first, below = decoder.branch([-1, -1, -1], [5, 9, 6], np.stack([root] * 3))
+            second, last = decoder.branch([2, 0], [4, 4], below[[2, 0]])
+            (third,), _ = decoder.branch([4], [8], last[1:])
+            rows = dict(zip([(5,), (9,), (6,), (6, 4), (5, 4)], [*first, *second], strict=True))
+            rows[(5, 4, 8)] = third
+            with pytest.raises(ValueError, match="more nodes"):
+                decoder.branch([5], [8], last[1:])
+            decoder.truncate(len(text) - 2)
+        for path, row in rows.items():
+            found, state = decoder.draft(text[-1], states[-1])
+            for token in path:
+                found, state = decoder.draft(token, state)
+            np.testing.assert_allclose(row, found, atol=1e-3)
+            decoder.truncate(len(text) - 2)
+        decoder.close()

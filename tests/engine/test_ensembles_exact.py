@@ -6,11 +6,9 @@ round changes the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from engine.drafters.base import Drafter, DraftRound
+from engine.drafters.base import DraftRound
 from engine.drafters.best import BestDrafter
 from engine.drafters.first import FirstDrafter
 from engine.drafters.mixture import MixtureDrafter
@@ -19,13 +17,10 @@ from engine.drafters.union import UnionDrafter
 from engine.drafters.vote import VoteDrafter
 from engine.proposal import Proposal
 from engine.request import DraftMode
-from tests.engine.steppers import Setting, ToyStepper, play
-from tests.engine.toys import Toy, random_toy, sequence_probability
-from tests.fakes import outcomes
+from tests.engine.steppers import Make, Setting, ToyStepper, assert_law
+from tests.engine.toys import random_toy
 
-EXACT = 1e-12
 VOCABULARY = 3
-Make = Callable[[], Drafter]
 
 
 def steppers(seed: int = 40) -> list[ToyStepper]:
@@ -50,22 +45,6 @@ ENSEMBLES: dict[str, Make] = {
     "mixture of a vote": lambda: MixtureDrafter([VoteDrafter(steppers()[:2]), steppers()[2]]),
     "vote of a mixture": lambda: VoteDrafter([steppers()[2], MixtureDrafter(steppers()[:2])]),
 }
-
-
-def assert_law(p: Toy, make: Make, rounds: int, setting: Setting, length: int) -> None:
-    law: dict[tuple[int, ...], float] = {}
-    for weight, text in outcomes(play(make, p, rounds, setting, length)):
-        # A round may have emitted less: the rest is drawn from p, which sums to its weight.
-        law[text] = law.get(text, 0.0) + weight
-    assert sum(law.values()) == pytest.approx(1.0, abs=EXACT)
-    for text in law:
-        reached = sum(mass for other, mass in law.items() if other[: len(text)] == text)
-        shorter = sum(
-            mass * sequence_probability(p, text, len(other))
-            for other, mass in law.items()
-            if len(other) < len(text) and text[: len(other)] == other
-        )
-        assert reached + shorter == pytest.approx(sequence_probability(p, text), abs=EXACT)
 
 
 @pytest.mark.parametrize("name", ENSEMBLES)

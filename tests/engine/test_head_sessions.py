@@ -70,8 +70,7 @@ def test_loads_with_heads(session: Session, target: Path, kind: str) -> None:
     load(session, target, None)
     plain = reply(session)
     heads = heads_for(target, kind, plain.tokens)
-    prefix = "tree=12:" if kind == "medusa" else ""
-    for drafter in (f"{kind}:{heads}", f"first(ngram,{kind}:{heads})", f"{kind}:{prefix}{heads}"):
+    for drafter in (f"{kind}:{heads}", f"first(ngram,{kind}:{heads})", f"{kind}:tree=12:{heads}"):
         load(session, target, drafter)
         summary = session.summary
         assert summary is not None and summary.drafters[0].memory_bytes > 0
@@ -104,7 +103,7 @@ def test_an_impossible_load_leaves_the_present_one(session: Session, target: Pat
     refused: list[tuple[str, type[EngineError]]] = [
         (f"eagle3:{heads}", IncompatiblePairError),
         (f"medusa:{heads}", EngineError),
-        (f"eagle3:tree=4:{heads}", BadOptionError),
+        (f"eagle3:tree=65:{heads}", BadOptionError),
     ]
     for drafter, error in refused:
         with pytest.raises(error):
