@@ -1,46 +1,50 @@
 """--speculate auto: draft while it pays, park a drafter while it does not.
 
-A proposal grows while (chance that the next token is kept) x (time it would save) exceeds what
-verifying it adds to the pass. A drafter whose rounds take longer per token than plain rounds
-is parked; it is tried again after a pause that doubles each time.
+Every question is answered before the token it is about is drawn, from what passes cost here, how
+sure the drafter says it is and how often that was right (engine/draft_plan.py). Where nothing
+pays, a drafter is tried again now and then, out of an allowance of 1 % of the time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from engine.cost import CostModel
+from engine.draft_account import DraftAccount
+from engine.draft_plan import DraftCosts, DraftPlan, best_price
 from engine.events import RoundTrace
-from engine.kept_chance import KeptChance
 
-_SHORTEST_PAUSE = 12
-_LONGEST_PAUSE = 400
-_PROBE_ROUNDS = 3
-_PROFIT_MEMORY = 0.9
+TextKind = Literal["greedy", "sampled"]
+"""How a reply is chosen: a drafter's confidence means something else for each."""
+
+_PROBE_SHARE = 0.01
+_MARGIN = 0.02  # of a plain round: below that a plan may be luck
+_FIRST_ALLOWANCE = 1.5  # plain rounds
+_LARGEST_ALLOWANCE = 6.0
+_PRICE_WEIGHT = 0.05
+_LONGEST_OUTLOOK = 256
+_VERSION = 1
 
 
 @dataclass(slots=True)
-class _Account:
-    """One drafter's balance: seconds saved per round, and its pause."""
+class _Round:
+    """What was asked and answered in one round. behind: tokens a drafter has to take in first.
 
-    chance: KeptChance = field(default_factory=KeptChance)
-    profit: float = 0.0
-    rounds_since_pause: int = 0
-    pause_left: int = 0
-    next_pause: int = _SHORTEST_PAUSE
+    is_open: False while a reply is prepared, when nothing is tried out.
+    """
 
-    def settle(self, saved: float) -> None:
-        self.profit = _PROFIT_MEMORY * self.profit + (1 - _PROFIT_MEMORY) * saved
-        self.rounds_since_pause += 1
-        if self.rounds_since_pause < _PROBE_ROUNDS:
-            return
-        if self.profit < 0.0:
-            self.pause_left = self.next_pause
-            self.next_pause = min(2 * self.next_pause, _LONGEST_PAUSE)
-            self.rounds_since_pause = 0
-            self.profit = 0.0
-        elif self.rounds_since_pause > 4 * _PROBE_ROUNDS:
-            self.next_pause = _SHORTEST_PAUSE
+    number: int = 0
+    is_open: bool = True
+    drafter: str = ""
+    is_probe: bool = False
+    path_chance: float = 1.0
+    confidences: list[float] = field(default_factory=list)
+    looks: int = 0
+    behind: dict[str, int] = field(default_factory=dict)
+    allowed: dict[str, bool] = field(default_factory=dict)
+    held_back: bool = False
 
 
 class AutoDraft:
@@ -48,93 +52,215 @@ class AutoDraft:
 
     def __init__(self, cost: CostModel) -> None:
         self._cost = cost
-        self._accounts: dict[str, _Account] = {}
+        self._accounts: dict[tuple[str, TextKind], DraftAccount] = {}
+        self._kind: TextKind = "greedy"
         self._draft_max = 0
-        self._confidences: list[float] = []
-        self._chance_so_far = 1.0
-        self._held_back = False
-        self._drafting = ""
-        self._seconds_per_token = cost.pass_seconds(1)
+        self._tokens_left = 0
+        self._round = _Round()
+        self._price_share = 1.0  # of T(1): seconds per token at present
+        self._allowance = _FIRST_ALLOWANCE  # in plain rounds
+        self._added: tuple[float, ...] = ()
 
-    def limit(self, draft_max: int) -> None:
-        """The request's deepest proposal; call when a reply starts."""
+    def begin_reply(self, draft_max: int, kind: TextKind, max_tokens: int) -> None:
+        """draft_max: the request's deepest proposal. max_tokens: of the reply at most."""
         self._draft_max = draft_max
+        self._kind = kind
+        self._tokens_left = max_tokens
+        self._added = ()
+        self._round = _Round(self._round.number, is_open=False)
+        for account in self._accounts.values():
+            account.begin_reply()
+
+    # Asked by the round loop and by drafters
 
     @property
     def parked(self) -> bool:
-        return self._held_back
+        return self._round.held_back
 
     def start_round(self) -> int:
-        self._held_back = False
-        self._drafting = ""
+        self._round = _Round(self._round.number + 1)
+        self._added = ()
         return self._draft_max
 
+    def may_catch_up(self, drafter: str, tokens: int) -> bool:
+        self._round.behind[drafter] = tokens
+        allowed = self._allows(drafter)
+        self._round.held_back = self._round.held_back or not allowed
+        return allowed
+
     def may_start(self, drafter: str) -> bool:
-        account = self._account(drafter)
-        if account.pause_left > 0:
-            account.pause_left -= 1
-            self._held_back = True
+        if not self._allows(drafter):
+            self._round.held_back = True
             return False
-        self._confidences = []
-        self._chance_so_far = 1.0
-        self._drafting = drafter
+        state = self._round
+        state.drafter, state.path_chance, state.looks = drafter, 1.0, 0
+        state.confidences = []
         return True
 
+    def may_look(self, drafter: str, depth: int) -> bool:
+        if depth == 1:
+            return True  # may_start has said so
+        return self._plan(drafter).look_value(depth - 1, self._round.path_chance) > 0.0
+
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
-        chance = self._account(drafter).chance.estimate(confidence) * self._chance_so_far
-        added = self._cost.pass_seconds(depth + 1) - self._cost.pass_seconds(depth)
-        # The step behind the first token is paid by the time its confidence is known.
-        step = self._cost.draft_seconds(drafter) if depth > 1 else 0.0
-        if chance * self._seconds_per_token <= added + step:
-            self._held_back = depth == 1
+        account, state = self._account(drafter), self._round
+        account.look(confidence, depth)
+        state.looks += 1
+        chance = state.path_chance * account.chance.estimate(confidence, depth)
+        if self._plan(drafter).add_value(depth, chance) <= 0.0:
+            state.held_back = depth == 1
             return False
-        self._confidences.append(confidence)
-        self._chance_so_far = chance
+        state.confidences.append(confidence)
+        state.path_chance = chance
         return True
 
     def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
         added = self._cost.pass_seconds(rows + 1) - self._cost.pass_seconds(rows)
-        if chance * self._seconds_per_token <= added:
-            self._held_back = self._held_back or rows == 1
+        if chance * self._price <= added:
+            self._round.held_back = self._round.held_back or rows == 1
             return False
         return True
 
-    def finish_round(self, trace: RoundTrace) -> None:
-        self._held_back = False
-        depths = [node.depth for node in trace.proposed]
-        if not trace.proposed:
-            if self._drafting:  # asked in vain, which costs what it took to ask
-                self._account(self._drafting).settle(saved=-trace.seconds.draft)
-            self._cost.learn_pass(1, trace.seconds.target)
-            self._track_rate(trace)
-            return
-        drafter = self._drafting  # the last one that was let start; nodes may be its members'
-        width = 1 + len(trace.proposed)
-        self._cost.learn_pass(width, trace.seconds.target)
-        self._cost.learn_draft(drafter, trace.seconds.draft / max(depths))
-        account = self._account(drafter)
-        accepted = _kept_of_trunk(trace)
-        for depth, confidence in enumerate(self._confidences[: accepted + 1], start=1):
-            account.chance.learn(confidence, kept=depth <= accepted)
+    def worth(self, drafter: str, confidence: float | None = None) -> float:
+        """Seconds that a round with this drafter is expected to save; for choosing among them.
+
+        confidence: in its first token, if it is known without a look.
+        """
+        account, plan = self._account(drafter), self._plan(drafter)
+        if account.is_resting(self._round.number):
+            return 0.0
+        if confidence is None:
+            return plan.start_value
+        return plan.add_value(1, account.chance.estimate(confidence, 1))
+
+    # Deciding
+
+    @property
+    def _price(self) -> float:
+        return self._price_share * self._cost.pass_seconds(1)
+
+    def _allows(self, drafter: str) -> bool:
+        known = self._round.allowed.get(drafter)
+        if known is None:
+            known = self._round.allowed[drafter] = self._decide(drafter)
+        return known
+
+    def _decide(self, drafter: str) -> bool:
+        account, plan = self._account(drafter), self._plan(drafter)
+        step = self._cost.draft_seconds(drafter)
+        if step < _FREE_STEP * self._cost.pass_seconds(1):
+            return not account.is_resting(self._round.number)  # its looks tell more than a plan
+        if account.is_resting(self._round.number):
+            return False
+        behind = self._round.behind.get(drafter, 0)
+        catching_up = behind * self._cost.token_seconds(drafter)
+        rounds = min(self._tokens_left, _LONGEST_OUTLOOK) * self._price_share
         plain = self._cost.pass_seconds(1)
-        extra = trace.seconds.draft + trace.seconds.target - plain
-        account.settle(saved=(len(trace.emitted) - 1) * plain - extra)
-        self._track_rate(trace)
+        if plan.start_value > _MARGIN * plain and plan.start_value * rounds > catching_up:
+            return True
+        allowance = self._allowance * plain
+        if not account.could_pay or not self._round.is_open or allowance < catching_up + step:
+            return False
+        account.begin_trial()
+        self._round.is_probe = True
+        return True
 
-    def _track_rate(self, trace: RoundTrace) -> None:
-        """Seconds per token of the recent rounds: what one more kept token is worth."""
-        seen = (trace.seconds.draft + trace.seconds.target) / max(1, len(trace.emitted))
-        self._seconds_per_token += 0.1 * (seen - self._seconds_per_token)
+    def _plan(self, drafter: str) -> DraftPlan:
+        if not self._added:
+            self._added = self._cost.added_seconds(self._draft_max)
+        costs = DraftCosts(self._added, self._cost.draft_seconds(drafter), self._price)
+        return self._account(drafter).plan(costs)
 
-    def _account(self, drafter: str) -> _Account:
-        return self._accounts.setdefault(drafter, _Account())
+    def _account(self, drafter: str) -> DraftAccount:
+        return self._accounts.setdefault((drafter, self._kind), DraftAccount())
+
+    # Learning
+
+    def finish_round(self, trace: RoundTrace) -> None:
+        width = 1 + len(trace.proposed)
+        self._cost.move_to(trace.position)
+        self._cost.learn_pass(width, trace.seconds.target)
+        self._cost.learn_rows(width, trace.seconds.other)
+        plain, emitted = self._cost.pass_seconds(1), len(trace.emitted)
+        self._tokens_left -= emitted
+        took = trace.seconds.draft + self._cost.pass_seconds(width)
+        self._price_share += _PRICE_WEIGHT * (took / max(1, emitted) / plain - self._price_share)
+        self._price_share = min(self._price_share, 1.0)
+        self._allowance = min(_LARGEST_ALLOWANCE, self._allowance + _PROBE_SHARE * emitted)
+        drafter = self._round.drafter
+        for (name, kind), account in self._accounts.items():
+            if name != drafter and kind == self._kind:
+                account.looks.fade(emitted)
+        if drafter:
+            self._learn_draft(trace, emitted * plain - took)
+        self._round.held_back = False
+
+    def _learn_draft(self, trace: RoundTrace, saved: float) -> None:
+        """Of the drafter that was let start last: the nodes may be its members'."""
+        state, drafter = self._round, self._round.drafter
+        account, plain = self._account(drafter), self._cost.pass_seconds(1)
+        looks = state.looks or max((node.depth for node in trace.proposed), default=0)
+        behind = state.behind.get(drafter, 0)
+        self._cost.learn_draft(drafter, trace.seconds.draft, looks, behind)
+        for depth, confidence, kept in _judged(trace, state.confidences):
+            account.chance.learn(confidence, kept, depth)
+        if state.is_probe:
+            self._allowance -= max(0.0, -saved / plain)
+        promising = self._plan(drafter).start_value > 0.0
+        account.settle(saved, plain, state.number, promising)
+
+    def predicted_speed_up(self, drafter: str) -> float:
+        """Against plain decoding, on text like what was seen of late."""
+        account, plain = self._account(drafter), self._cost.pass_seconds(1)
+        added = self._cost.added_seconds(max(self._draft_max, 1))
+        step = self._cost.draft_seconds(drafter)
+        table, shares = account.chance.table(), account.looks.shares()
+        return plain / best_price(added, step, plain, table, shares)
+
+    # Kept between loads
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": _VERSION,
+            "accounts": {
+                f"{kind} {drafter}": account.to_json()
+                for (drafter, kind), account in self._accounts.items()
+            },
+        }
+
+    def recall(self, content: Mapping[str, Any]) -> None:
+        """Takes over what to_json wrote; ValueError, TypeError or KeyError if it is not that."""
+        if content["version"] != _VERSION:
+            raise ValueError("written by another version")
+        recalled: dict[tuple[str, TextKind], DraftAccount] = {}
+        for key, value in content["accounts"].items():
+            kind, _, drafter = key.partition(" ")
+            recalled[drafter, "sampled" if kind == "sampled" else "greedy"] = (
+                DraftAccount.from_json(value)
+            )
+        self._accounts = recalled
+        self._allowance = _RECALLED_ALLOWANCE
 
 
-def _kept_of_trunk(trace: RoundTrace) -> int:
-    """Accepted tokens along the first children: those that should_continue was asked about."""
-    kept, node = 0, -1
-    while True:
+_RECALLED_ALLOWANCE = 0.5
+_FREE_STEP = 0.004
+
+
+def _judged(trace: RoundTrace, confidences: list[float]) -> list[tuple[int, float, float]]:
+    """(depth, confidence, chance kept) of the trunk up to the first rejection.
+
+    Not whether it was kept: the chance, given what was drawn, varies less.
+    """
+    judged = []
+    node = -1
+    for depth, confidence in enumerate(confidences, start=1):
         child = next((i for i, one in enumerate(trace.proposed) if one.parent == node), None)
-        if child is None or not trace.proposed[child].accepted:
-            return kept
-        kept, node = kept + 1, child
+        if child is None:
+            break
+        one = trace.proposed[child]
+        chance = one.p if one.q is None or one.q <= 0.0 else min(1.0, one.p / one.q)
+        judged.append((depth, confidence, chance))
+        if not one.accepted:
+            break
+        node = child
+    return judged

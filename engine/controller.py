@@ -29,7 +29,13 @@ class NeverDraft:
     def start_round(self) -> int:
         return 0
 
+    def may_catch_up(self, drafter: str, tokens: int) -> bool:
+        return False
+
     def may_start(self, drafter: str) -> bool:
+        return False
+
+    def may_look(self, drafter: str, depth: int) -> bool:
         return False
 
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
@@ -37,6 +43,9 @@ class NeverDraft:
 
     def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
         return False
+
+    def worth(self, drafter: str, confidence: float | None = None) -> float:
+        return 0.0
 
     def finish_round(self, trace: RoundTrace) -> None:
         pass
@@ -53,7 +62,13 @@ class AlwaysDraft:
     def start_round(self) -> int:
         return self._draft_max
 
+    def may_catch_up(self, drafter: str, tokens: int) -> bool:
+        return True
+
     def may_start(self, drafter: str) -> bool:
+        return True
+
+    def may_look(self, drafter: str, depth: int) -> bool:
         return True
 
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
@@ -61,6 +76,9 @@ class AlwaysDraft:
 
     def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
         return True
+
+    def worth(self, drafter: str, confidence: float | None = None) -> float:
+        return 0.0
 
     def finish_round(self, trace: RoundTrace) -> None:
         pass

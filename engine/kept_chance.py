@@ -2,27 +2,163 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+EDGES = (0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+"""Between bins of confidence: narrow where most drafted tokens are."""
+
+BINS = len(EDGES) + 1
+DEPTHS = 3
+"""Depth 1, depth 2, and everything deeper are told apart."""
+
+_CENTRES = tuple((low + high) / 2 for low, high in zip((0.0, *EDGES), (*EDGES, 1.0), strict=True))
 _PRIOR_WEIGHT = 6.0
-_BUCKETS = 10
+_DEPTH_WEIGHT = 12.0
+
+
+def confidence_bin(confidence: float) -> int:
+    return bisect_right(EDGES, confidence)
 
 
 class KeptChance:
-    """From a drafter's confidence to the chance that its token is kept, learned per bucket."""
+    """From a drafter's confidence to the chance that its token is kept, learned per bin.
+
+    Bins start as honest confidences that a few tokens outweigh. Means are made to rise with the
+    confidence (isotonic regression, pool adjacent violators); a depth's own record counts as far
+    as it is long, the record of all depths stands in for the rest.
+    """
 
     def __init__(self) -> None:
-        self._kept = [_PRIOR_WEIGHT * (bucket + 0.5) / _BUCKETS for bucket in range(_BUCKETS)]
-        self._tried = [_PRIOR_WEIGHT] * _BUCKETS
+        self._kept = np.zeros((DEPTHS, BINS))
+        self._tried = np.zeros((DEPTHS, BINS))
+        self._table: NDArray[np.float64] | None = None
 
-    def estimate(self, confidence: float) -> float:
-        bucket = self._bucket(confidence)
-        return self._kept[bucket] / self._tried[bucket]
+    def estimate(self, confidence: float, depth: int = 1) -> float:
+        return float(self.table()[_depth_class(depth), confidence_bin(confidence)])
 
-    def learn(self, confidence: float, kept: float) -> None:
+    def learn(self, confidence: float, kept: float, depth: int = 1) -> None:
         """kept: whether, or with what chance, the target kept the token."""
-        bucket = self._bucket(confidence)
-        self._tried[bucket] += 1.0
-        self._kept[bucket] += kept
+        place = _depth_class(depth), confidence_bin(confidence)
+        self._tried[place] += 1.0
+        self._kept[place] += kept
+        self._table = None
+
+    def table(self) -> NDArray[np.float64]:
+        """Chances [DEPTHS, BINS]."""
+        if self._table is None:
+            kept = self._kept.sum(axis=0) + _PRIOR_WEIGHT * np.array(_CENTRES)
+            tried = self._tried.sum(axis=0) + _PRIOR_WEIGHT
+            common = _rising(kept / tried, tried)
+            self._table = (self._kept + _DEPTH_WEIGHT * common) / (self._tried + _DEPTH_WEIGHT)
+        return self._table
+
+    def most(self) -> float:
+        """The best chance that could still be true: of the surest bin, a deviation up."""
+        chance = float(self.table()[:, -1].max())
+        tried = float(self._tried[:, -1].sum()) + _PRIOR_WEIGHT
+        return min(0.995, chance + math.sqrt(chance * (1.0 - chance) / tried))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kept": _rounded(self._kept), "tried": _rounded(self._tried)}
 
     @staticmethod
-    def _bucket(confidence: float) -> int:
-        return min(int(confidence * _BUCKETS), _BUCKETS - 1)
+    def from_json(content: Mapping[str, Any]) -> KeptChance:
+        """ValueError, TypeError or KeyError when the content is not what to_json writes."""
+        chance = KeptChance()
+        chance._kept = _array(content["kept"], (DEPTHS, BINS))
+        chance._tried = _array(content["tried"], (DEPTHS, BINS))
+        if np.any(chance._kept > chance._tried + 0.01):
+            raise ValueError("more tokens kept than tried")
+        return chance
+
+
+def _depth_class(depth: int) -> int:
+    return min(depth, DEPTHS) - 1
+
+
+def _rising(means: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The non-decreasing sequence nearest to the means, by weighted squares."""
+    blocks: list[tuple[float, float, int]] = []  # mean, weight, bins
+    for mean, weight in zip(means.tolist(), weights.tolist(), strict=True):
+        block = (mean, weight, 1)
+        while blocks and blocks[-1][0] > block[0]:
+            above = blocks.pop()
+            total = above[1] + block[1]
+            mixed = (above[0] * above[1] + block[0] * block[1]) / total
+            block = (mixed, total, above[2] + block[2])
+        blocks.append(block)
+    return np.repeat([mean for mean, _, _ in blocks], [bins for _, _, bins in blocks])
+
+
+class LookHistory:
+    """How sure a drafter was when asked: at the first token of a draft, and further down.
+
+    What was seen of late counts, and what was seen in all chats stands in where that is little.
+    """
+
+    def __init__(self) -> None:
+        self._recent = np.zeros((2, BINS))
+        self._always = np.array([_TYPICAL, _TYPICAL]) * _TYPICAL_WEIGHT
+
+    def add(self, confidence: float, depth: int) -> None:
+        row = 0 if depth == 1 else 1
+        place = row, confidence_bin(confidence)
+        self._recent[row] *= _MEMORY
+        self._recent[place] += 1.0
+        self._always[place] += 1.0
+        total = self._always[row].sum()
+        if total > _LONGEST_RECORD:
+            self._always[row] *= _LONGEST_RECORD / total
+
+    def fade(self, tokens: float) -> None:
+        """So many tokens passed unseen: what was seen before them says less."""
+        self._recent *= _MEMORY**tokens
+
+    def shares(self) -> NDArray[np.float64]:
+        """Share of looks per bin [first or later, BINS]."""
+        common = self._always / self._always.sum(axis=1, keepdims=True)
+        mixed = self._recent + _COMMON_WEIGHT * common
+        return np.asarray(mixed / mixed.sum(axis=1, keepdims=True))
+
+    @property
+    def looks(self) -> float:
+        """At first tokens, in all chats."""
+        return float(self._always[0].sum()) - _TYPICAL_WEIGHT
+
+    def to_json(self) -> dict[str, Any]:
+        return {"always": _rounded(self._always)}
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> LookHistory:
+        """ValueError, TypeError or KeyError when the content is not what to_json writes."""
+        history = LookHistory()
+        history._always = _array(content["always"], (2, BINS))
+        if np.any(history._always.sum(axis=1) < _TYPICAL_WEIGHT - 0.1):
+            raise ValueError("a record shorter than what it starts with")
+        return history
+
+
+_TYPICAL = (0.01, 0.03, 0.05, 0.06, 0.06, 0.07, 0.10, 0.09, 0.10, 0.43)
+"""Of a small model of the target's family: assumed until the drafter was seen at work."""
+
+_TYPICAL_WEIGHT = 8.0
+_COMMON_WEIGHT = 6.0
+_LONGEST_RECORD = 4000.0
+_MEMORY = 0.97
+
+
+def _rounded(values: NDArray[np.float64]) -> list[list[float]]:
+    return [[round(value, 3) for value in row] for row in values.tolist()]
+
+
+def _array(content: Sequence[Sequence[float]], shape: tuple[int, int]) -> NDArray[np.float64]:
+    values = np.array(content, np.float64)
+    if values.shape != shape or not np.all(np.isfinite(values)) or np.any(values < 0):
+        raise ValueError(f"not a table of {shape[0]} x {shape[1]} counts")
+    return values

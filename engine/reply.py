@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from engine.controller import Controller
 from engine.decode import LoopOptions, RoundLoop, Streams
-from engine.drafters.base import Drafter
+from engine.drafters.base import Drafter, Preparing
 from engine.errors import EngineError
 from engine.events import Finished, Notice, PromptProgress, RoundTrace, RunEvent
 from engine.llama.context import PREFILL_CHUNK, Context
@@ -71,6 +71,8 @@ class Reply:
         if self._drafter is not None and self._request.drafting.speculate != "off":
             try:
                 self._drafter.begin(self._prompt)
+                if isinstance(self._drafter, Preparing):
+                    self._drafter.prepare(self._setup.controller)
             except EngineError as error:
                 yield Notice(f"the drafter {self._drafter.name} cannot follow this chat: {error}")
                 self._drafter = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.auto_draft import AutoDraft
+from engine.auto_draft import AutoDraft, TextKind
 from engine.calibrate import measure_passes
 from engine.chat import ChatTemplate
 from engine.controller import AlwaysDraft, Controller, NeverDraft
@@ -33,7 +33,7 @@ from engine.models.memory import ModelPlan, estimate
 from engine.prompt import build_prompt
 from engine.randomness import random_seed
 from engine.reply import Reply, ReplySetup
-from engine.request import DraftParams, GenerateRequest, LoadRequest
+from engine.request import GenerateRequest, LoadRequest
 
 WIDEST_PASS = 65
 
@@ -214,7 +214,7 @@ class Session:
         setup = ReplySetup(
             context=loaded.context,
             drafter=loaded.drafter,
-            controller=_controller(loaded, request.drafting),
+            controller=_controller(loaded, request),
             max_width=loaded.max_width,
             ranked=loaded.ranked if request.drafting.speculate != "off" else 0,
         )
@@ -243,12 +243,14 @@ def _is_same(loaded: LoadPlan, wanted: LoadPlan) -> bool:
     return loaded.request == wanted.request and loaded.files == wanted.files
 
 
-def _controller(loaded: _Loaded, drafting: DraftParams) -> Controller:
+def _controller(loaded: _Loaded, request: GenerateRequest) -> Controller:
+    drafting = request.drafting
     if loaded.drafter is None or drafting.speculate == "off":
         return NeverDraft()
     if drafting.speculate == "always" or loaded.auto is None:
         return AlwaysDraft(drafting.draft_max)
-    loaded.auto.limit(drafting.draft_max)
+    kind: TextKind = "sampled" if request.sampling.temperature > 0 else "greedy"
+    loaded.auto.begin_reply(drafting.draft_max, kind, request.max_tokens)
     return loaded.auto
 
 

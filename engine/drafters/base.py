@@ -22,8 +22,16 @@ TargetNeeds = Literal["nothing", "final hidden state", "layer outputs"]
 class DraftPolicy(Protocol):
     """The controller's side that a drafter sees: may another token be drafted?"""
 
+    def may_catch_up(self, drafter: str, tokens: int) -> bool:
+        """May it take in so many tokens of the text that it has not seen, in order to draft?"""
+        ...
+
     def may_start(self, drafter: str) -> bool:
         """Ask once a round before any work; no means this drafter is parked."""
+        ...
+
+    def may_look(self, drafter: str, depth: int) -> bool:
+        """Ask before the work that tells how sure it is of the token at `depth` (from 1)."""
         ...
 
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
@@ -37,6 +45,14 @@ class DraftPolicy(Protocol):
         """For trees: may a node that is kept with this chance join a pass of `rows` rows?
 
         chance: of the whole path down to the node. Ask before drawing the node's token.
+        """
+        ...
+
+    def worth(self, drafter: str, confidence: float | None = None) -> float:
+        """Seconds that a round with this drafter is expected to save, to choose among several.
+
+        confidence: in its first token, where that is known without work. The same for all where
+        nothing is measured.
         """
         ...
 
@@ -116,6 +132,13 @@ class Drafter(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """A drafter that takes in the prompt before the first round, if that is thought to pay."""
+
+    def prepare(self, policy: DraftPolicy) -> None: ...
 
 
 @runtime_checkable

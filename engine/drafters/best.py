@@ -1,4 +1,6 @@
-"""best(A,B,...): the member that agreed most with the target of late drafts the round.
+"""best(A,B,...): the member whose round is expected to save most time drafts it.
+
+Where nothing is measured, the member that agreed most with the target of late.
 
 Chosen before anything is drawn, so it cannot bias the draft's law. Only the member that drafts
 costs anything; the others get a round now and then, so that a better one is found out (a bandit
@@ -11,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.acceptance import agreement
-from engine.drafters.base import Drafter, DraftRound, Observation
+from engine.drafters.base import Drafter, DraftPolicy, DraftRound, Observation
 from engine.drafters.group import Group
 from engine.proposal import EMPTY_PROPOSAL, ROOT, Ballot, Proposal
 
@@ -44,7 +46,7 @@ class BestDrafter(Group):
         self.open_round(round_)
         self._round_number += 1
         self._chosen = None
-        for member in self._order():
+        for member in self._order(round_.policy):
             with self.guarded(member):
                 proposal = member.propose(round_)
                 if len(proposal):
@@ -53,14 +55,14 @@ class BestDrafter(Group):
                     return proposal
         return EMPTY_PROPOSAL
 
-    def _order(self) -> list[Drafter]:
+    def _order(self, policy: DraftPolicy) -> list[Drafter]:
         """From the text and earlier rounds alone: nothing of this round has been drawn yet."""
         explores = self._round_number % _EXPLORE_EVERY == 0
 
-        def rank(member: Drafter) -> tuple[int, float]:
+        def rank(member: Drafter) -> tuple[int, float, float]:
             record = self._records[member.name]
             waited = self._round_number - record.last_round
-            return (waited if explores else 0, record.agreement)
+            return (waited if explores else 0, policy.worth(member.name), record.agreement)
 
         return sorted(self.present(), key=rank, reverse=True)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
 from engine.distribution import Distribution
-from engine.drafters.base import DraftRound, Observation, StepDrafter
+from engine.drafters.base import DraftPolicy, DraftRound, Observation, StepDrafter
 from engine.drafters.group import Group
+from engine.drafters.owned import OwnedPolicy
 from engine.drafters.stepping import draft_chain
 from engine.proposal import Ballot, Proposal
 
@@ -48,6 +50,9 @@ class ChainEnsemble(Group, ABC):
     @abstractmethod
     def _learn(self, observation: Observation) -> None: ...
 
+    def prepare(self, policy: DraftPolicy) -> None:
+        super().prepare(OwnedPolicy(policy, self.name))
+
     def propose(self, round_: DraftRound) -> Proposal:
         return draft_chain(self, round_)
 
@@ -60,13 +65,14 @@ class ChainEnsemble(Group, ABC):
     def start(self, round_: DraftRound) -> bool:
         self.open_round(round_)
         self._round = round_
+        members_round = replace(round_, policy=OwnedPolicy(round_.policy, self.name))
         self._advanced = 0
         self._ballots = []
         self._current = []
         self._active = []
         for member in filter(self.has, self._steppers):
             with self.guarded(member):
-                if member.start(round_):
+                if member.start(members_round):
                     self._active.append(member)
         return bool(self._active)
 

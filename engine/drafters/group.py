@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from engine.drafters.base import Drafter, DraftRound, Observation, TargetNeeds
+from engine.drafters.base import (
+    Drafter,
+    DraftPolicy,
+    DraftRound,
+    Observation,
+    Preparing,
+    TargetNeeds,
+)
 from engine.errors import DrafterError, EngineError
 
 
@@ -51,6 +58,12 @@ class Group:
         for member in self.members:
             with self.guarded(member):
                 member.begin(prompt)
+
+    def prepare(self, policy: DraftPolicy) -> None:
+        for member in self.present():
+            if isinstance(member, Preparing):
+                with self.guarded(member):
+                    member.prepare(policy)
 
     def observe(self, observation: Observation) -> None:
         for member in self.present():

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.distribution import Distribution
-from engine.drafters.base import DraftRound, Observation, TargetNeeds
+from engine.drafters.base import DraftPolicy, DraftRound, Observation, TargetNeeds
 from engine.drafters.stepping import draft_chain
 from engine.errors import DrafterError
 from engine.llama.context import PREFILL_CHUNK, Context
@@ -93,14 +93,20 @@ class ModelDrafter:
         self._round: DraftRound | None = None
         self._drafted: list[int] = []  # target ids
         self._wanted: Sequence[int] = ()  # drafter ids of the context
+        self._agreed = 0  # how many of them the cache holds, when a draft starts
         self._waiting: list[int] = []  # drafter ids that the next pass takes in
         self._row: NDArray[np.float32] | None = None
 
     def begin(self, prompt: Sequence[int]) -> None:
         self._translation.begin(prompt)
-        wanted = self._translation.follow(prompt)[:-1]
-        self._context.reuse(wanted)
-        self._feed(wanted)
+        self._wanted = self._translation.follow(prompt)
+        self._context.reuse(self._wanted[:-1])
+
+    def prepare(self, policy: DraftPolicy) -> None:
+        """Takes in the prompt, if the policy lets it: a parked drafter is to cost nothing."""
+        wanted = self._wanted[:-1]
+        if policy.may_catch_up(self.name, len(wanted) - len(self._context.tokens)):
+            self._feed(wanted)
 
     def propose(self, round_: DraftRound) -> Proposal:
         return draft_chain(self, round_)
@@ -120,7 +126,11 @@ class ModelDrafter:
         self._waiting = []
         self._row = None
         self._wanted = self._translation.follow(round_.context)
-        return len(self._wanted) <= self._context.length_limit
+        if len(self._wanted) > self._context.length_limit:
+            return False
+        held = _common_prefix(self._context.tokens, self._wanted)
+        self._agreed = min(held, len(self._wanted) - 1)
+        return round_.policy.may_catch_up(self.name, len(self._wanted) - 1 - self._agreed)
 
     def peek(self) -> float | None:
         if not self._has_room or self._is_over:
@@ -169,9 +179,8 @@ class ModelDrafter:
     def _catch_up(self) -> NDArray[np.float32]:
         """Makes the cache equal to the context; returns the logits after its last token."""
         wanted = [*self._wanted, *self._waiting]
-        agreed = min(_common_prefix(self._context.tokens, wanted), len(wanted) - 1)
-        self._context.truncate(agreed)
-        if len(wanted) - agreed > PREFILL_CHUNK:
+        self._context.truncate(self._agreed)
+        if len(wanted) - self._agreed > PREFILL_CHUNK:
             self._feed(wanted[:-1])
         return self._context.extend_to_last(wanted[len(self._context.tokens) :])
 

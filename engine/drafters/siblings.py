@@ -8,11 +8,12 @@ point masses; sampled ones get a second draw without replacement (Chen et al. 20
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.distribution import Distribution
-from engine.drafters.base import DraftRound, StepDrafter
+from engine.drafters.base import DraftPolicy, DraftRound, StepDrafter
 from engine.drafters.group import Group
+from engine.drafters.owned import OwnedPolicy
 from engine.drafters.stepping import choose
 from engine.proposal import EMPTY_PROPOSAL, ROOT, Proposal
 
@@ -44,16 +45,22 @@ class TreeDrafter(Group):
     def max_leaves(self) -> int:
         return 1 + MOST_SIBLINGS
 
+    def prepare(self, policy: DraftPolicy) -> None:
+        super().prepare(OwnedPolicy(policy, self.name))
+
     def propose(self, round_: DraftRound) -> Proposal:
         self.open_round(round_)
         member, policy = self._member, round_.policy
-        if not member.start(round_) or not policy.may_start(self.name):
+        owned = replace(round_, policy=OwnedPolicy(policy, self.name))
+        if not member.start(owned) or not policy.may_start(self.name):
             return EMPTY_PROPOSAL
         tokens: list[int] = []
         distributions: list[Distribution | None] = []
         siblings: list[_Sibling] = []
         path_chance = 1.0
         for depth in range(1, min(round_.max_depth, round_.max_nodes) + 1):
+            if not policy.may_look(self.name, depth):
+                break
             confidence = member.peek()
             if confidence is None:
                 break

@@ -14,6 +14,8 @@ def draft_chain(drafter: StepDrafter, round_: DraftRound) -> Proposal:
     tokens: list[int] = []
     distributions: list[Distribution | None] = []
     for depth in range(1, round_.max_depth + 1):
+        if not round_.policy.may_look(drafter.name, depth):
+            break
         confidence = drafter.peek()
         if confidence is None:
             break

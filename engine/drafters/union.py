@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from engine.drafters.base import Drafter, DraftPolicy, DraftRound, Observation
 from engine.drafters.group import Group
+from engine.drafters.owned import OwnedPolicy
 from engine.kept_chance import KeptChance
 from engine.proposal import EMPTY_PROPOSAL, ROOT, Ballot, Proposal
 
@@ -28,6 +29,9 @@ class UnionDrafter(Group):
     @property
     def max_leaves(self) -> int:
         return sum(member.max_leaves for member in self.members)
+
+    def prepare(self, policy: DraftPolicy) -> None:
+        super().prepare(OwnedPolicy(policy, self.name))
 
     def propose(self, round_: DraftRound) -> Proposal:
         self.open_round(round_)
@@ -72,8 +76,16 @@ class _MemberPolicy:
     confidences: list[float] = field(default_factory=list)
     _path_chance: float = 1.0
 
+    def may_catch_up(self, drafter: str, tokens: int) -> bool:
+        return self.outer.may_catch_up(self.union, tokens)
+
     def may_start(self, drafter: str) -> bool:
         return True
+
+    def may_look(self, drafter: str, depth: int) -> bool:
+        """Not even a token that is certain would pay below this path: then no need to look."""
+        rows = self.rows + depth - 1
+        return depth == 1 or self.outer.worth_adding(self.union, self._path_chance, rows)
 
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
         chance = self._path_chance * self.chance.estimate(confidence)
@@ -85,6 +97,9 @@ class _MemberPolicy:
 
     def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
         return self.outer.worth_adding(self.union, chance, self.rows + rows - 1)
+
+    def worth(self, drafter: str, confidence: float | None = None) -> float:
+        return self.outer.worth(self.union)
 
     def learn(self, accepted: int) -> None:
         for depth, confidence in enumerate(self.confidences[: accepted + 1]):

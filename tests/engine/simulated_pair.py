@@ -1,0 +1,143 @@
+"""A target and a drafter that are tables of seconds and coins tossed beforehand: no model.
+
+The text is fixed, as greedy text is: at each of its places it is settled how sure the drafter is
+of the next token and whether it is right, so that every way of drafting meets the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.auto_draft import AutoDraft
+from engine.cost import CostModel, DraftCost
+from engine.events import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
+
+NAME = "model"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """table: milliseconds of a pass by width. step, token: milliseconds of a draft step, and of
+    every token that the drafter takes in without drafting."""
+
+    table: Mapping[int, float]
+    step: float
+    token: float = 0.0
+
+    def cost_model(self) -> CostModel:
+        seconds = {width: ms / 1e3 for width, ms in self.table.items()}
+        return CostModel(seconds, drafters={NAME: DraftCost(self.step / 1e3, self.token / 1e3)})
+
+    def pass_seconds(self, width: int) -> float:
+        return CostModel({n: ms / 1e3 for n, ms in self.table.items()}).pass_seconds(width)
+
+
+@dataclass(frozen=True)
+class Text:
+    """sure, right: by place, how sure the drafter is of the next token, and whether it is right."""
+
+    sure: NDArray[np.float64]
+    right: NDArray[np.bool_]
+
+    @staticmethod
+    def of(acceptance: float, length: int, seed: int, spread: float = 1.2) -> Text:
+        """Confidences are honest, beta distributed: a small spread leaves few in the middle."""
+        random = np.random.default_rng(seed)
+        sure = random.beta(spread * acceptance, spread * (1.0 - acceptance), length)
+        return Text(sure, random.random(length) < sure)
+
+    def then(self, other: Text) -> Text:
+        return Text(
+            np.concatenate([self.sure, other.sure]), np.concatenate([self.right, other.right])
+        )
+
+
+@dataclass
+class Simulation:
+    """auto is asked as a drafter asks it. noise: spread of the log of every time."""
+
+    auto: AutoDraft
+    machine: Machine
+    noise: float = 0.0
+    draft_max: int = 8
+    seconds: float = 0.0
+    plain_seconds: float = 0.0
+    traces: list[RoundTrace] = field(default_factory=list)
+    _behind: int = 0
+
+    def __post_init__(self) -> None:
+        self._random = np.random.default_rng(3)
+        widths = range(1, self.draft_max + 2)
+        self._passes = {n: self.machine.pass_seconds(n) for n in widths}
+
+    def reply(self, text: Text) -> Simulation:
+        """One reply that is the whole text."""
+        self.auto.begin_reply(self.draft_max, "greedy", len(text.sure))
+        place = 0
+        while place < len(text.sure):
+            trace = self._round(text, place)
+            self.auto.finish_round(trace)
+            self.traces.append(trace)
+            self.seconds += trace.seconds.draft + trace.seconds.target
+            self.plain_seconds += len(trace.emitted) * self._passes[1]
+            place += len(trace.emitted)
+        return self
+
+    def _round(self, text: Text, place: int) -> RoundTrace:
+        room = min(self.auto.start_round(), len(text.sure) - place - 1)
+        drafted, seconds = self._draft(text, place, room)
+        kept = 0
+        while kept < drafted and text.right[place + kept]:
+            kept += 1
+        nodes = tuple(
+            ProposedToken(5, "x", i - 1, i + 1, NAME, float(text.right[place + i]), None, i < kept)
+            for i in range(drafted)
+        )
+        emitted = tuple(
+            EmittedToken(5, "x", "accepted" if i < kept else "bonus", None, 1.0, None, None)
+            for i in range(kept + 1)
+        )
+        self._behind = 0 if drafted else self._behind + 1
+        took = RoundSeconds(
+            seconds * self._jitter(), self._passes[1 + drafted] * self._jitter(), 0.0
+        )
+        parked = self.auto.parked and not nodes
+        return RoundTrace(len(self.traces) + 1, place, nodes, emitted, took, parked)
+
+    def _draft(self, text: Text, place: int, room: int) -> tuple[int, float]:
+        """As drafters.stepping.draft_chain goes about it: tokens drafted, and the seconds."""
+        auto, step = self.auto, self.machine.step / 1e3
+        if room < 1 or not auto.may_catch_up(NAME, self._behind) or not auto.may_start(NAME):
+            return 0, 0.0
+        seconds = self._behind * self.machine.token / 1e3
+        self._behind = 0
+        for depth in range(1, room + 1):
+            if not auto.may_look(NAME, depth):
+                return depth - 1, seconds
+            seconds += step
+            if not auto.should_continue(NAME, depth, float(text.sure[place + depth - 1])):
+                return depth - 1, seconds
+        return room, seconds
+
+    def _jitter(self) -> float:
+        """With mean 1."""
+        exponent = self.noise * self._random.standard_normal() - self.noise**2 / 2
+        return float(np.exp(exponent))
+
+    @property
+    def speed_up(self) -> float:
+        return self.plain_seconds / self.seconds
+
+
+def simulate(
+    machine: Machine, texts: Sequence[Text], noise: float = 0.0, draft_max: int = 8
+) -> Simulation:
+    """A chat of these replies on a machine that was measured before."""
+    simulation = Simulation(AutoDraft(machine.cost_model()), machine, noise, draft_max)
+    for text in texts:
+        simulation.reply(text)
+    return simulation
