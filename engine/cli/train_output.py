@@ -86,6 +86,16 @@ class TrainOutput:
         self._shown, self._stage = now, message["stage"]
         print(_line(message), file=sys.stderr, flush=True)
 
+    def card(self, card: dict[str, Any], folder: str) -> None:
+        """The result, in the end."""
+        if self._as_json:
+            print(json.dumps({"done": True, "card": card}), flush=True)
+            return
+        heldout = card["heldout"]
+        rates = " ".join(f"{rate:.3f}" for rate in heldout["hits"])
+        print(f"{folder}: held-out hits {rates}, {heldout['accepted']:.2f} accepted a round")
+        print(f"use it with --drafter {card['kind']}:{card['name']}")
+
     def corpus(self, folder: Path, counts: Counts) -> None:
         if self._as_json:
             print(json.dumps({"done": True, "corpus": asdict(counts)}), flush=True)

@@ -2,7 +2,7 @@
 
 TASK is `prepare` (which copy of the weights is fastest here) or `collect`. The settings come as one
 JSON line on stdin; when stdin ends, the parent is gone or wants an end: what is there is written.
-On stdout JSON lines: progress, at last {"done": ...} or {"error": ..., "message": ...}.
+On stdout JSON lines: progress, at last {"result": ...} or {"error": ..., "message": ...}.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def main() -> int:
     try:
         library = start_library()
         if task == "prepare":
-            _say({"done": choose_weights(settings, library)})
+            _say({"result": choose_weights(settings, library)})
         else:
-            _say({"done": asdict(_collect(settings, library, stop))})
+            _say({"result": asdict(_collect(settings, library, stop))})
     except EngineError as error:
         _say({"error": type(error).__name__, "message": str(error)})
         return error.exit_code

@@ -6,23 +6,18 @@ Nothing here loads native code; each collector is a process of its own (collect_
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import queue
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from engine.errors import ERROR_KINDS, EngineDiedError, RunError
 from engine.models.gguf import inspect
 from engine.models.locate import LocatedModel
+from engine.train.child import Child, Message, Told, follow
 from engine.train.settings import (
     CollectSettings,
     CorpusCard,
@@ -33,8 +28,6 @@ from engine.train.settings import (
 from engine.train.shards import Counts, bytes_per_token, count, require_disk
 from engine.train.work import HELDOUT_EVERY, SAMPLED_TEMPERATURE, SAMPLED_TOP_P
 
-_ROOT = Path(__file__).resolve().parents[2]
-_POLL_SECONDS = 0.5
 _CONTEXT_SHARE = 1.6
 """Tokens kept for each answer token: prompts are kept too."""
 
@@ -53,6 +46,11 @@ class CollectReport:
     goal: int
     seconds: float
     seconds_left: float | None
+
+
+def physical_cores() -> int:
+    """Hyper-threads slow matrix kernels down."""
+    return psutil.cpu_count(logical=False) or os.cpu_count() or 1
 
 
 def file_sha256(path: Path) -> str:
@@ -88,7 +86,7 @@ def prepare(
     folder = Path(settings.folder)
     require_disk(folder, estimated_bytes(settings, count(folder)))
     card = read_card(folder)
-    chosen = _ask("prepare", settings)
+    chosen = _choose_weights(settings)
     settings = replace(settings, fast_copy=chosen["fast_copy"], sequences=chosen["sequences"])
     if card is None:
         info = inspect(target.path)
@@ -112,8 +110,7 @@ def prepare(
         text = dict.fromkeys((*card.text, *settings.text))
         card = replace(card, text=tuple(text), chats=card.chats or bool(settings.chats))
     write_card(folder, card)
-    cores = psutil.cpu_count(logical=False) or os.cpu_count() or 1
-    return settings, 1 if chosen["on_gpu"] else threads or cores
+    return settings, 1 if chosen["on_gpu"] else threads or physical_cores()
 
 
 def collect(
@@ -131,30 +128,19 @@ def collect(
     if before >= settings.answer_tokens:
         return count(folder)
     start = time.monotonic()
-    told: queue.Queue[tuple[int, dict[str, Any]]] = queue.Queue()
-    children = [_Child("collect", settings, told, number) for number in range(workers)]
+    told: Told = queue.Queue()
+    command, request = ("collect_child", "collect"), asdict(settings)
+    children = [Child(command, request, told, number) for number in range(workers)]
     made = [0] * workers
-    failures: list[dict[str, Any]] = []
-    try:
-        while any(child.is_running for child in children) or not told.empty():
-            if should_stop() or before + sum(made) >= settings.answer_tokens:
-                for child in children:
-                    child.end()
-            try:
-                number, message = told.get(timeout=_POLL_SECONDS)
-            except queue.Empty:
-                continue
-            if "error" in message:
-                failures.append(message)
-                continue
-            made[number] = (message.get("progress") or message["done"])["answer_tokens"]
-            report(_report(before, sum(made), settings, time.monotonic() - start))
-    finally:
-        for child in children:
-            child.end()
-            child.wait()
-    if failures:
-        raise _as_error(failures[0])
+
+    def hear(number: int, message: Message) -> None:
+        made[number] = (message.get("progress") or message["result"])["answer_tokens"]
+        report(_report(before, sum(made), settings, time.monotonic() - start))
+
+    def is_over() -> bool:
+        return should_stop() or before + sum(made) >= settings.answer_tokens
+
+    follow(children, told, hear, is_over)
     return count(folder)
 
 
@@ -169,85 +155,12 @@ def _report(before: int, made: int, settings: CollectSettings, seconds: float) -
     return CollectReport(before + made, goal, seconds, left)
 
 
-class _Child:
-    """A collector's process; its messages go into a queue, and its death is one of them."""
-
-    def __init__(
-        self,
-        task: str,
-        settings: CollectSettings,
-        told: queue.Queue[tuple[int, dict[str, Any]]],
-        number: int,
-    ) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "engine.train.collect_child", task],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            encoding="utf-8",
-            cwd=_ROOT,
-            start_new_session=True,  # Ctrl-C in a terminal is the parent's to handle
-        )
-        self._told = told
-        self._number = number
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        self._write(json.dumps(asdict(settings)) + "\n")
-
-    def _write(self, text: str) -> None:
-        if self._process.stdin is None:
-            raise ValueError("the process has no input")
-        try:
-            self._process.stdin.write(text)
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            return  # it has died, which the reader tells
-
-    def _read(self) -> None:
-        if self._process.stdout is None:
-            raise ValueError("the process has no output")
-        concluded = False
-        for line in self._process.stdout:
-            message = json.loads(line)
-            concluded = concluded or "done" in message or "error" in message
-            self._told.put((self._number, message))
-        code = self._process.wait()
-        if not concluded:
-            words = f"the collecting process ended unexpectedly (exit code {code})"
-            self._told.put((self._number, {"error": "EngineDiedError", "message": words}))
-
-    @property
-    def is_running(self) -> bool:
-        return self._reader.is_alive()
-
-    def end(self) -> None:
-        """Asks it to write what it has and to end."""
-        if self._process.stdin is not None and not self._process.stdin.closed:
-            try:
-                self._process.stdin.close()
-            except BrokenPipeError:
-                return
-
-    def wait(self) -> None:
-        self._reader.join()
-
-
-def _ask(task: str, settings: CollectSettings) -> dict[str, Any]:
-    told: queue.Queue[tuple[int, dict[str, Any]]] = queue.Queue()
-    child = _Child(task, settings, told, 0)
-    try:
-        _, message = told.get()
-    finally:
-        child.end()
-        child.wait()
-    if "error" in message:
-        raise _as_error(message)
-    content = message["done"]
-    if not isinstance(content, dict):
-        raise EngineDiedError("the collecting process answered something else")
-    return content
-
-
-def _as_error(message: dict[str, Any]) -> Exception:
-    kind = ERROR_KINDS.get(str(message["error"]), RunError)
-    return kind(str(message["message"]))
+def _choose_weights(settings: CollectSettings) -> Message:
+    told: Told = queue.Queue()
+    answers: list[Message] = []
+    child = Child(("collect_child", "prepare"), asdict(settings), told, 0)
+    follow([child], told, lambda _number, message: answers.append(message), lambda: False)
+    chosen = answers[-1]["result"]
+    if not isinstance(chosen, dict):
+        raise ValueError("not a choice of weights")
+    return chosen

@@ -1,0 +1,128 @@
+"""A child process that collects or trains, from its parent's side: settings in, JSON lines out."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ERROR_KINDS, RunError
+
+Message = dict[str, Any]
+Told = queue.Queue[tuple[int, Message]]
+
+_ROOT = Path(__file__).resolve().parents[2]
+_POLL_SECONDS = 0.3
+_LAST_WORDS = 300
+
+
+class Child:
+    """`python -m engine.train.MODULE ...`. Its messages go into a queue, its death is one of them.
+
+    request: the JSON object that it gets first. number: comes with its messages.
+    """
+
+    def __init__(self, command: tuple[str, ...], request: Message, told: Told, number: int) -> None:
+        module, *arguments = command
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"engine.train.{module}", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            cwd=_ROOT,
+            start_new_session=True,  # Ctrl-C in a terminal is the parent's to handle
+        )
+        self._told = told
+        self._number = number
+        self._errors = ""
+        self._complaints = threading.Thread(target=self._read_errors, daemon=True)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._complaints.start()
+        self._reader.start()
+        self._write(json.dumps(request) + "\n")
+
+    def _write(self, text: str) -> None:
+        if self._process.stdin is None:
+            raise ValueError("the process has no input")
+        try:
+            self._process.stdin.write(text)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return  # it has died, which the reader tells
+
+    def _read(self) -> None:
+        if self._process.stdout is None:
+            raise ValueError("the process has no output")
+        concluded = False
+        for line in self._process.stdout:
+            if not line.startswith("{"):
+                continue  # a library's own words
+            message = json.loads(line)
+            concluded = concluded or "error" in message or "card" in message or "result" in message
+            self._told.put((self._number, message))
+        code = self._process.wait()
+        self._complaints.join()
+        if not concluded:
+            words = self._errors.strip().rpartition("\n")[2] or f"exit code {code}"
+            text = f"the process that works on it ended unexpectedly: {words}"
+            self._told.put((self._number, {"error": "EngineDiedError", "message": text}))
+
+    def _read_errors(self) -> None:
+        if self._process.stderr is not None:
+            for line in self._process.stderr:
+                self._errors = (self._errors + line)[-_LAST_WORDS:]
+
+    @property
+    def is_running(self) -> bool:
+        return self._reader.is_alive()
+
+    def end(self) -> None:
+        """Asks it to write what it has and to end."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            try:
+                self._process.stdin.close()
+            except BrokenPipeError:
+                return
+
+    def wait(self) -> None:
+        self._reader.join()
+
+
+def follow(
+    children: list[Child],
+    told: Told,
+    hear: Callable[[int, Message], None],
+    stop: Callable[[], bool],
+) -> None:
+    """Until all have ended; asks them to end when stop() says so, or when this is interrupted.
+
+    EngineError of the first one that failed, once all have ended.
+    """
+    failures: list[Message] = []
+    try:
+        while any(child.is_running for child in children) or not told.empty():
+            if stop():
+                for child in children:
+                    child.end()
+            try:
+                number, message = told.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
+                continue
+            if "error" in message:
+                failures.append(message)
+            else:
+                hear(number, message)
+    finally:
+        for child in children:
+            child.end()
+            child.wait()
+    if failures:
+        kind = ERROR_KINDS.get(str(failures[0]["error"]), RunError)
+        raise kind(str(failures[0]["message"]))

@@ -1,0 +1,70 @@
+"""The parent's side of training a drafter: names, places, budget; torch runs in a child process."""
+
+from __future__ import annotations
+
+import importlib.util
+import queue
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from engine.errors import BadOptionError, RunError
+from engine.train.child import Child, Message, Told, follow
+from engine.train.training import TrainRequest
+
+TORCH = "torch==2.13.0"
+COLLECTING_SHARE = 0.55
+_WRITING_SECONDS = 60.0
+_LEAST_SECONDS = 30.0
+
+
+def require_torch() -> None:
+    """BadOptionError with the command that installs it."""
+    if importlib.util.find_spec("torch") is None:
+        raise BadOptionError(
+            "training needs torch, which is not installed: run "
+            f"`.venv/bin/python -m pip install {TORCH}` in Forerun's folder"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Seconds of collecting and of training."""
+
+    collecting: float
+    training: float
+
+
+def plan_budget(minutes: float) -> Budget:
+    """What is left after writing and checking goes to data first: data is what heads lack most."""
+    usable = 60.0 * minutes - min(_WRITING_SECONDS, 12.0 * minutes)
+    if usable < _LEAST_SECONDS:
+        raise BadOptionError("--minutes is too short for anything; 30 is a good start")
+    return Budget(COLLECTING_SHARE * usable, (1 - COLLECTING_SHARE) * usable)
+
+
+def fit(
+    request: TrainRequest, report: Callable[[Message], None], should_stop: Callable[[], bool]
+) -> Message:
+    """Trains in a child process; returns the card. report gets its progress messages."""
+    told: Told = queue.Queue()
+    cards: list[Message] = []
+
+    def hear(_number: int, message: Message) -> None:
+        if message.get("done") is True:
+            cards.append(message["card"])
+        else:
+            report(message)
+
+    follow([Child(("torch_child",), asdict(request), told, 0)], told, hear, should_stop)
+    if not cards:
+        raise RunError("training ended without a result")
+    return cards[0]
+
+
+def free_name(heads: Path, stem: str) -> str:
+    """The first number that is not taken, for a result without a name."""
+    number = 1
+    while (heads / f"{stem}-{number}").exists():
+        number += 1
+    return str(number)
