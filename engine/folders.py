@@ -36,6 +36,11 @@ class DataFolder:
         return self.root / "heads"
 
     @property
+    def skip_searches(self) -> Path:
+        """How far searches for layers to leave out have come."""
+        return self.root / "skip-searches"
+
+    @property
     def downloads(self) -> Path:
         """Work area of running downloads; its content is never a model."""
         return self.root / "downloads"
@@ -56,6 +61,11 @@ class DataFolder:
     def measurements_file(self) -> Path:
         """What was measured on this machine before (engine/measurements.py)."""
         return self.root / "measurements.json"
+
+    @property
+    def learned_file(self) -> Path:
+        """How often drafters were right in earlier chats (engine/tuning.py)."""
+        return self.root / "learned.json"
 
     @property
     def user_catalogue_file(self) -> Path:
