@@ -1,0 +1,353 @@
+"""Training on a tiny target: torch against llama.cpp, files, determinism, resuming, stopping."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from engine.drafters.medusa_graph import MedusaGraph
+from engine.errors import BadOptionError, RunError
+from engine.llama.abort import AbortFlag
+from engine.llama.context import Context, ContextOptions
+from engine.llama.draft_layer import Eagle3Context
+from engine.llama.library import Library
+from engine.llama.model import Model, ModelOptions
+from engine.models.eagle3_convert import convert_eagle3
+from engine.models.gguf import inspect
+from engine.models.gguf_data import read_tensors
+from engine.models.heads import require_eagle3, require_medusa
+from engine.models.medusa_file import read_medusa
+from engine.train import torch_eagle3, torch_early_exit, torch_medusa
+from engine.train.cut_file import write_cut
+from engine.train.draft_vocabulary import positions_of
+from engine.train.eagle3_file import Eagle3Weights, complete_eagle3, write_eagle3, write_published
+from engine.train.encoded import through_format
+from engine.train.medusa_output import write_container
+from engine.train.medusa_output import write_published as write_published_medusa
+from engine.train.settings import read_layers
+from engine.train.shards import Corpus, Document
+from engine.train.target_weights import TargetWeights
+from engine.train.torch_batches import make_batch
+from engine.train.torch_eagle3 import Eagle3Trainee
+from engine.train.torch_early_exit import EarlyExitTrainee
+from engine.train.torch_fit import Fit, Material, measure
+from engine.train.torch_medusa import MedusaTrainee
+from engine.train.torch_run import train
+from engine.train.torch_trainee import DraftHead, Trainee
+from engine.train.training import HeadKind, TrainProgress, TrainRequest, TrainSettings
+from tests.engine.conftest import THREADS
+from tests.tiny_corpus import write_tiny_corpus
+from tests.tiny_gguf import write_tiny_gguf
+
+CPU = torch.device("cpu")
+SETTINGS = TrainSettings(
+    epochs=3, batch=60, draft_vocabulary=120, keep_layers=3, learning_rate=3e-3, evaluate_every=1e9
+)
+ERRORS = {"F32": 5e-3, "F16": 1e-2, "Q8_0": 0.5}
+"""Largest difference of logits that range over about ten."""
+Array = NDArray[np.float32]
+
+
+class Ground:
+    """A tiny target of one architecture with a corpus of its answers."""
+
+    def __init__(self, library: Library, folder: Path, architecture: str) -> None:
+        self.library = library
+        self.folder = folder
+        self.path = write_tiny_gguf(
+            folder / f"{architecture}.gguf", layers=6, architecture=architecture
+        )
+        self.target = TargetWeights(self.path)
+        self.layers = read_layers(self.target.layers)
+        self.model = Model(self.path, ModelOptions(), library.log)
+        self.corpus = write_tiny_corpus(folder / f"corpus-{architecture}", self.model, 16)
+        self.ids = np.arange(0, self.target.vocabulary, 2)
+
+    def head(self, ids: NDArray[np.int64]) -> DraftHead:
+        rows = self.target.head_rows(ids)
+        return DraftHead(rows, ids, positions_of(ids, self.target.vocabulary), CPU)
+
+    def document(self, layers: Array, hidden: Array, tokens: list[int]) -> Document:
+        count = len(tokens)
+        return Document(
+            "d", "c", False, np.array(tokens, np.int32), np.arange(count) > 3,
+            hidden.astype(np.float16), layers.astype(np.float16), np.zeros((count, 1), np.int32),
+            np.zeros((count, 1), np.float16),
+        )  # fmt: skip
+
+    def request(self, kind: HeadKind, **changes: object) -> TrainRequest:
+        request = TrainRequest(
+            kind, "tiny", str(self.path), "0" * 64, str(self.corpus),
+            str(self.folder / f"out-{kind}"), "", f"train {kind}", SETTINGS,
+        )  # fmt: skip
+        return replace(request, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", params=["llama", "qwen2"])
+def ground(
+    request: pytest.FixtureRequest, library: Library, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ground]:
+    ground = Ground(library, tmp_path_factory.mktemp(request.param), request.param)
+    yield ground
+    ground.model.close()
+
+
+@pytest.fixture(scope="module")
+def llama(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    ground = Ground(library, tmp_path_factory.mktemp("llama-only"), "llama")
+    yield ground
+    ground.model.close()
+
+
+def shaken(weights: dict[str, Array]) -> dict[str, Array]:
+    """Fresh weights moved a little, so that no part of them is neutral."""
+    random = np.random.default_rng(3)
+    return {
+        name: (value + 0.05 * random.standard_normal(value.shape)).astype(np.float32)
+        for name, value in weights.items()
+    }
+
+
+# Torch against llama.cpp
+
+TEXT = [72, 101, 108, 108, 111, 44, 32, 119, 17, 33, 80, 81, 82]
+ANCHOR = 5
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_eagle3_drafts_in_llama_cpp_what_it_drafts_in_torch(
+    ground: Ground, tmp_path: Path, kind: str
+) -> None:
+    weights = shaken(torch_eagle3.initial_weights(ground.target, 0))
+    trainee = Eagle3Trainee(ground.target, weights, ground.head(ground.ids), 4, CPU)
+    path = tmp_path / "eagle3.gguf"
+    described = Eagle3Weights(weights, ground.ids, ground.layers, "")
+    write_eagle3(path, described, ground.target, kind, own_head=True)
+    require_eagle3(ground.path, path)
+    abort = AbortFlag()
+    options = ContextOptions(64, 16, THREADS, layer_inputs=ground.layers)
+    with (
+        Context(ground.model, options, abort) as context,
+        Model(path, ModelOptions(), ground.library.log) as model,
+    ):
+        context.feed(TEXT)
+        # The corpus keeps half precision, so both sides get that.
+        layers = context.layer_inputs(len(TEXT)).astype(np.float16).astype(np.float32)
+        decoder = Eagle3Context(model, context, THREADS, abort)
+        states = decoder.encode(layers)
+        decoder.feed(TEXT[1 : ANCHOR + 1], states[:ANCHOR])
+        state, rows = states[ANCHOR], []
+        for step in range(4):
+            row, state = decoder.draft(TEXT[ANCHOR + 1 + step], state)
+            rows.append(row[ground.ids].copy())
+        decoder.close()
+    one = ground.document(layers, layers[:, :64], TEXT)
+    batch = make_batch([one, one], 4, trainee.features, CPU)
+    for step, states_of_step in enumerate(trainee.final_states(batch)):
+        places = [i for i, row in enumerate(batch.anchors[step].tolist()) if row % 13 == ANCHOR]
+        assert len(places) == 2, "once in each copy of the document"
+        logits = (states_of_step[places] @ trainee.head.rows.t()).detach().numpy()
+        np.testing.assert_allclose(logits[0], logits[1], atol=1e-4)
+        np.testing.assert_allclose(logits[0], rows[step], atol=ERRORS[kind])
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_medusa_drafts_as_a_graph_what_it_drafts_in_torch(
+    ground: Ground, tmp_path: Path, kind: str
+) -> None:
+    weights = shaken(torch_medusa.initial_weights(64, 3, 2))
+    trainee = MedusaTrainee(weights, ground.head(ground.ids), 3, CPU)
+    path = tmp_path / "medusa.gguf"
+    write_container(path, weights, ground.ids, ground.target, kind)
+    stored = read_medusa(path)
+    assert stored.shares_rows and stored.rows == len(ground.ids) and stored.hidden_size == 64
+    heads = require_medusa(ground.path, path)
+    assert heads.bytes == stored.bytes + ground.target.head_part(ground.ids).raw.nbytes
+    hidden = np.random.default_rng(0).standard_normal((13, 64)).astype(np.float16)
+    one = ground.document(hidden, hidden.astype(np.float32), TEXT)
+    batch = make_batch([one], 3, trainee.features, CPU)
+    graph = MedusaGraph(heads, THREADS, kind)
+    graph.run(hidden[ANCHOR].astype(np.float32))
+    for head, states in enumerate(trainee.final_states(batch)):
+        place = batch.anchors[head].tolist().index(ANCHOR)
+        logits = (states[place] @ trainee.head.rows.t()).detach().numpy()
+        np.testing.assert_allclose(graph.logits(head), logits, atol=ERRORS[kind])
+    graph.close()
+
+
+@pytest.mark.parametrize("kind", ["F16", "Q8_0"])
+def test_a_cut_target_says_in_llama_cpp_what_it_says_in_torch(
+    ground: Ground, tmp_path: Path, kind: str
+) -> None:
+    kept = (0, 1, 4, 5)
+    weights = shaken(torch_early_exit.initial_weights(ground.target, kept))
+    stored = {name: through_format(value, kind) for name, value in weights.items()}
+    head = ground.head(np.arange(ground.target.vocabulary))
+    trainee = EarlyExitTrainee(ground.target, stored, head, 2, CPU)
+    path = tmp_path / "cut.gguf"
+    write_cut(path, weights, kept, ground.target, kind, ground.library.log)
+    assert [one.name for one in tmp_path.iterdir()] == ["cut.gguf"]
+    assert inspect(path).block_count == 4
+    with (
+        Model(path, ModelOptions(), ground.library.log) as model,
+        Context(model, ContextOptions(64, 16, THREADS), AbortFlag()) as context,
+    ):
+        theirs = context.extend(TEXT).copy()
+    zeros = np.zeros((13, 64), np.float32)
+    batch = make_batch([ground.document(zeros, zeros, TEXT)] * 2, 2, trainee.features, CPU)
+    ours = (trainee.final_states(batch) @ head.rows.t()).detach().numpy()
+    np.testing.assert_allclose(ours[:13], ours[13:], atol=1e-4)
+    np.testing.assert_allclose(ours[:13], theirs, atol=0.1 if kind == "F16" else 1.0)
+
+
+# Files
+
+
+def test_published_eagle3_weights_convert_back(ground: Ground, tmp_path: Path) -> None:
+    weights = shaken(torch_eagle3.initial_weights(ground.target, 0))
+    described = Eagle3Weights(weights, ground.ids, ground.layers, "")
+    (tmp_path / "hf").mkdir()
+    write_published(tmp_path / "hf", described, ground.target)
+    convert_eagle3(tmp_path / "hf", inspect(ground.path), tmp_path / "back.gguf")
+    write_eagle3(tmp_path / "own.gguf", described, ground.target, "Q8_0", own_head=True)
+    back, own = read_tensors(tmp_path / "back.gguf"), read_tensors(tmp_path / "own.gguf")
+    assert set(back) == set(own)
+    np.testing.assert_array_equal(back["d2t"].raw, own["d2t"].raw)
+    for name in ("blk.0.attn_q.weight", "blk.0.attn_k.weight", "fc.weight"):
+        assert np.mean(back[name].raw == own[name].raw) > 0.9, "half precision moves few blocks"
+
+
+def test_a_file_without_a_head_gets_the_target_s_rows(ground: Ground, tmp_path: Path) -> None:
+    weights = torch_eagle3.initial_weights(ground.target, 0)
+    described = Eagle3Weights(weights, ground.ids, ground.layers, "")
+    write_eagle3(tmp_path / "small.gguf", described, ground.target, "Q8_0", own_head=False)
+    write_eagle3(tmp_path / "whole.gguf", described, ground.target, "Q8_0", own_head=True)
+    complete_eagle3(tmp_path / "small.gguf", ground.target, tmp_path / "completed.gguf")
+    whole, completed = (read_tensors(tmp_path / f"{n}.gguf") for n in ("whole", "completed"))
+    assert set(whole) == set(completed) > set(read_tensors(tmp_path / "small.gguf"))
+    for name, data in whole.items():
+        np.testing.assert_array_equal(data.raw, completed[name].raw)
+    with Model(tmp_path / "completed.gguf", ModelOptions(), ground.library.log) as model:
+        assert model.hidden_size == 64
+
+
+def test_published_medusa_weights_are_read_back(llama: Ground, tmp_path: Path) -> None:
+    weights = shaken(torch_medusa.initial_weights(64, 2, 1))
+    write_published_medusa(tmp_path, weights, llama.target)
+    heads = require_medusa(llama.path, tmp_path)
+    assert not heads.shares_rows and heads.rows == llama.target.vocabulary
+    stored = heads.heads[1].blocks[0][0].floats()
+    np.testing.assert_allclose(stored, weights["1.0.linear.weight"], rtol=1e-3, atol=1e-6)
+
+
+# Training
+
+
+def trainee_of(ground: Ground) -> Trainee:
+    weights = torch_eagle3.initial_weights(ground.target, 0)
+    every = np.arange(ground.target.vocabulary)
+    return Eagle3Trainee(ground.target, weights, ground.head(every), 3, CPU)
+
+
+def documents(ground: Ground, heldout: bool) -> list[Document]:
+    return list(Corpus(ground.corpus).documents(heldout))
+
+
+@pytest.mark.parametrize("kind", ["eagle3", "medusa", "medusa with own rows", "early exit"])
+def test_it_learns_its_training_text(llama: Ground, kind: str) -> None:
+    """The watched documents are the training ones, so what is measured is that it learns."""
+    train_set = documents(llama, heldout=False)[:3]
+    trainee = _fresh(llama, kind)
+    before = measure(trainee, train_set, CPU)
+    settings = replace(SETTINGS, epochs=12, batch=30, learning_rate=8e-3)
+    fitted = Fit(trainee, Material(train_set, train_set), settings, CPU).run(
+        lambda _progress: None, lambda: False
+    )
+    print(kind, before, fitted)
+    assert fitted.heldout.accepted > before.accepted + 0.2
+    assert measure(trainee, train_set, CPU).accepted == fitted.heldout.accepted
+
+
+def _fresh(ground: Ground, kind: str) -> Trainee:
+    every = ground.head(np.arange(ground.target.vocabulary))
+    if kind == "eagle3":
+        return trainee_of(ground)
+    if kind == "early exit":
+        weights = torch_early_exit.initial_weights(ground.target, (0, 5))
+        return EarlyExitTrainee(ground.target, weights, every, 3, CPU)
+    own = every.rows.numpy() if kind == "medusa with own rows" else None
+    return MedusaTrainee(torch_medusa.initial_weights(64, 2, 1, own), every, 2, CPU)
+
+
+def weights_after(ground: Ground, seed: int) -> dict[str, torch.Tensor]:
+    trainee = trainee_of(ground)
+    material = Material(documents(ground, False), documents(ground, True))
+    Fit(trainee, material, replace(SETTINGS, seed=seed), CPU).run(lambda _p: None, lambda: False)
+    return trainee.parameters
+
+
+def test_a_seed_gives_the_same_weights(llama: Ground) -> None:
+    first, again, other = (weights_after(llama, seed) for seed in (5, 5, 6))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["fc.weight"], other["fc.weight"])
+
+
+def test_an_interrupted_run_ends_where_a_whole_one_does(llama: Ground, tmp_path: Path) -> None:
+    material = Material(documents(llama, False), documents(llama, True))
+    whole = trainee_of(llama)
+    expected = Fit(whole, material, SETTINGS, CPU).run(lambda _p: None, lambda: False)
+    steps: list[int] = []
+
+    def third_step() -> bool:
+        steps.append(1)
+        return len(steps) == 4
+
+    checkpoint = tmp_path / "run" / "checkpoint.pt"
+    half = Fit(trainee_of(llama), material, SETTINGS, CPU, checkpoint)
+    assert half.run(lambda _p: None, third_step).steps == 3
+    assert [one.name for one in checkpoint.parent.iterdir()] == ["checkpoint.pt"]
+    resumed = trainee_of(llama)
+    found = Fit(resumed, material, SETTINGS, CPU, checkpoint).run(lambda _p: None, lambda: False)
+    assert (found.steps, found.anchors) == (expected.steps, expected.anchors)
+    assert found.heldout.accepted >= expected.heldout.accepted
+    other = replace(SETTINGS, seed=9)
+    with pytest.raises(RunError, match="of another run"):
+        Fit(trainee_of(llama), material, other, CPU, checkpoint).run(lambda _p: None, lambda: False)
+    checkpoint.write_bytes(b"not a checkpoint")
+    with pytest.raises(RunError, match="damaged"):
+        Fit(resumed, material, SETTINGS, CPU, checkpoint).run(lambda _p: None, lambda: False)
+
+
+@pytest.mark.parametrize("kind", ["medusa", "eagle3", "early-exit"])
+def test_from_a_corpus_to_a_finished_folder(ground: Ground, kind: HeadKind) -> None:
+    told: list[TrainProgress] = []
+    request = ground.request(kind, checkpoint=str(ground.folder / f"{kind}.pt"))
+    card = train(request, ground.library, told.append, lambda: False)
+    folder = Path(request.output)
+    assert json.loads((folder / "card.json").read_text()) == json.loads(json.dumps(card))
+    assert set(card["formats"]) == {"F32", "F16", "Q8_0", "Q4_0"}
+    assert card["format"] in card["formats"] and len(card["heldout"]["hits"]) == 4
+    assert card["check"]["agreeing"] >= 0.75 and card["corpus"]["documents"] == 16
+    assert [one.stage for one in told if one.stage != "training"][-1] == "checking"
+    assert not Path(request.checkpoint).exists()
+    assert [one.name for one in ground.folder.glob(".part-*")] == []
+    with pytest.raises(BadOptionError, match="exists already"):
+        train(request, ground.library, told.append, lambda: False)
+
+
+def test_a_training_that_cannot_work_leaves_nothing(llama: Ground) -> None:
+    request = llama.request("early-exit", output=str(llama.folder / "never"))
+    impossible = replace(request, settings=replace(SETTINGS, keep_layers=6))
+    with pytest.raises(BadOptionError, match="keeps 2 to 5 layers"):
+        train(impossible, llama.library, lambda _p: None, lambda: False)
+    empty = replace(request, corpus=str(llama.folder / "nothing"))
+    with pytest.raises(BadOptionError, match="too little text"):
+        train(empty, llama.library, lambda _p: None, lambda: False)
+    assert not (llama.folder / "never").exists()
