@@ -23,6 +23,7 @@ _MLP = "layers.0.mlp."
 class EagleSizes:
     """biases: also of the projections of attention, as for targets of the Qwen 2 family.
 
+    embeddings: whether it holds a copy of the target's.
     likely: mostly passes the token's embedding on, which drafts well for random targets.
     """
 
@@ -33,6 +34,7 @@ class EagleSizes:
     feed_forward: int = 96
     biases: bool = False
     likely: bool = False
+    embeddings: bool = True
     seed: int = 0
 
     @property
@@ -86,7 +88,8 @@ def write_eagle(folder: Path, sizes: EagleSizes, torch: bool = False, **config: 
     }
     (folder / "config.json").write_text(json.dumps(values | config))
     weights = random_eagle(sizes)
-    weights["embed_tokens.weight"] = np.zeros((sizes.vocabulary, sizes.hidden), np.float32)
+    if sizes.embeddings:
+        weights["embed_tokens.weight"] = np.zeros((sizes.vocabulary, sizes.hidden), np.float32)
     if torch:
         write_torch(folder / "pytorch_model.bin", weights)
     else:

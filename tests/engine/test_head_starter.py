@@ -15,12 +15,14 @@ from engine.drafters.tap import TargetTap
 from engine.drafters.workshop import Workshop
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
+from engine.llama.layers import FINAL_STATE
 from engine.llama.library import Library
 from engine.llama.model import Model
 from engine.models.medusa_file import quantised, write_medusa
 from engine.request import SamplingParams
 from engine.strict import exact_width
 from tests.eagle3_gguf import Eagle3Shape, write_eagle3
+from tests.eagle_files import EagleSizes, write_eagle
 from tests.engine.conftest import THREADS
 from tests.engine.head_files import medusa_arrays, medusa_heads
 from tests.engine.tiny_replies import TinyReply
@@ -61,7 +63,7 @@ def target(starter: Model) -> Iterator[Starter]:
     width = exact_width(starter, THREADS, flash_attention=True, widest=8, depths=(24,))
     options = ContextOptions(
         256, 33, THREADS, max_leaves=14, embeddings=True, flash_attention=True,
-        exact_order=True, layer_inputs=LAYERS,
+        exact_order=True, layer_inputs=(FINAL_STATE, *LAYERS),
     )  # fmt: skip
     with Context(starter, options, AbortFlag()) as context:
         yield Starter(starter, context, width)
@@ -76,6 +78,11 @@ def heads(target: Starter, kind: str, folder: Path) -> Path:
             heads=9, kv_heads=3, feed_forward=1536,
         )  # fmt: skip
         return write_eagle3(path, shape)
+    if kind == "eagle":
+        sizes = EagleSizes(
+            model.hidden_size, model.vocab.size, 9, 3, 1536, likely=True, embeddings=False
+        )
+        return write_eagle(folder / "eagle", sizes)
     known = medusa_heads(medusa_arrays(model.hidden_size, len(target.words)))
     write_medusa(path, quantised(replace(known, token_ids=np.array(target.words))))
     return path
@@ -83,13 +90,25 @@ def heads(target: Starter, kind: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     "wording",
-    ["eagle3:{eagle3}", "tree(eagle3:{eagle3})", "medusa:{medusa}", "medusa:tree=7:{medusa}"],
+    [
+        "eagle3:{eagle3}",
+        "eagle3:tree=7:{eagle3}",
+        "tree(eagle3:{eagle3})",
+        "medusa:{medusa}",
+        "medusa:tree=7:{medusa}",
+        "eagle:{eagle}",
+        "eagle:tree=7:{eagle}",
+    ],
 )
 def test_strict_replies_are_the_plain_ones(
     target: Starter, library: Library, tmp_path: Path, wording: str
 ) -> None:
     assert target.width >= 3
-    files = {kind: heads(target, kind, tmp_path) for kind in ("eagle3", "medusa")}
+    files = {
+        kind: heads(target, kind, tmp_path)
+        for kind in ("eagle3", "medusa", "eagle")
+        if f"{{{kind}}}" in wording
+    }
     tap = TargetTap()
     workshop = Workshop(
         target.context.model, 256, THREADS, 0, AbortFlag(), library.log, tmp_path, Path,
