@@ -62,6 +62,10 @@ class Vocab:
     def text_bytes(self, tokens: Iterable[int], *, special: bool = True) -> bytes:
         return b"".join(self.piece(token, special=special) for token in tokens)
 
+    def special_text(self, token: int) -> str:
+        """As chat templates want bos and eos; "" where there is none (token below 0)."""
+        return self.piece(token, special=True).decode(errors="replace") if token >= 0 else ""
+
     def ends_generation(self, token: int) -> bool:
         known = self._end_of_generation.get(token)
         if known is None:
