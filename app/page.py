@@ -29,6 +29,7 @@ HEAD = """
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="forerun/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="forerun/forerun.css">
+<link rel="stylesheet" href="forerun/lab.css">
 <link rel="modulepreload" href="forerun/main.js">
 """
 

@@ -89,10 +89,10 @@ class Page {
     });
     this.lab = new Lab(this.root, {
       call,
-      pair: () => this.modelBar.pair(),
-      drafters: () => this.modelBar.drafters.options,
+      attempt: (action) => this.attempt(action),
+      modelBar: this.modelBar,
+      settings: this.settings,
       lastPrompt: () => this.transcript.lastPrompt(),
-      apply: (target, drafters) => this.applyAdvice(target, drafters),
     });
     this.models = new Models(this.$("#models-body"), { call, toast, use: (id) => this.use(id) });
   }
@@ -120,7 +120,7 @@ class Page {
     this.$("#open-models").addEventListener("click", () => this.openModels());
     this.$("#open-train").addEventListener("click", () => this.openTrain());
     this.$("#open-log").addEventListener("click", () => this.log.open());
-    this.$("#open-lab").addEventListener("click", () => this.openLab());
+    this.$("#open-lab").addEventListener("click", () => this.lab.open());
     addEventListener("hashchange", () => {
       if (this.conversation !== fromHash()) this.open(fromHash());
     });
@@ -367,29 +367,6 @@ class Page {
       await this.modelBar.targetChanged();
       await this.modelBar.load();
     });
-  }
-
-  async openLab() {
-    await this.attempt(() => this.modelBar.refresh());
-    this.lab.open();
-  }
-
-  /** What the Lab recommends becomes what is loaded; drafting is on auto then. */
-  async applyAdvice(target, drafters) {
-    this.$("#lab-dialog").close();
-    this.modelBar.target.setValues([target]);
-    this.modelBar.drafters.setValues(drafters);
-    await this.attempt(async () => {
-      if (drafters.length) await this.speculateOnAuto();
-      await this.modelBar.refresh();
-      await this.modelBar.load();
-    });
-  }
-
-  async speculateOnAuto() {
-    const values = await this.connection.call("settings", { changes: { speculate: "auto" } });
-    this.settings.show(values);
-    this.modelBar.settingsChanged(values);
   }
 
   drawWelcome() {

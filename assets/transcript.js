@@ -59,6 +59,12 @@ export class Transcript {
     this.scrollToEnd();
   }
 
+  /** The user's last message, null in an empty chat. */
+  lastPrompt() {
+    const asked = [...this.messages.values()].filter((message) => message.role === "user");
+    return asked.at(-1)?.text ?? null;
+  }
+
   addReply(id, details) {
     const known = this.messages.get(id);
     if (known) return known;

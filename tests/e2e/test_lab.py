@@ -1,0 +1,84 @@
+"""The Lab in a browser: measure, be advised, take the advice; and a race."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.conftest import open_page
+from tests.e2e.sites import Site
+
+pytestmark = pytest.mark.browser
+
+
+def open_lab(page: Page) -> None:
+    page.click("#open-lab")
+    expect(page.locator("#lab-dialog")).to_be_visible()
+    expect(page.locator(".lab-way").first).to_be_visible()
+
+
+def open_lab_running(page: Page) -> None:
+    page.click("#open-lab")
+    expect(page.locator(".lab-progress button")).to_be_visible()
+
+
+def test_measuring_ends_in_advice_that_one_click_takes(page: Page) -> None:
+    open_lab(page)
+    page.locator(".lab-way", has_text="SmolLM2 Draft 30M").locator("input").check()
+    page.fill("#lab-count", "2")
+    page.click("text=Measure >> nth=-1")
+    advice = page.locator(".lab-advice")
+    expect(advice).to_contain_text("auto: ")
+    rows = page.locator(".lab-results tbody tr")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(1)).to_contain_text(re.compile(r"n-gram lookup.*\d\.\d\d×"))
+    expect(rows.nth(1).locator(".lab-bar i")).to_be_visible()
+    advice.locator("button").click()
+    expect(page.locator("#lab-dialog")).to_be_hidden()
+    expect(page.locator(".engine-status.ready")).to_contain_text(re.compile("ngram|tiny-draft"))
+
+
+def test_the_lab_says_what_is_wrong_with_a_wish(page: Page) -> None:
+    open_lab(page)
+    page.select_option("#lab-source", "pasted")
+    expect(page.locator("#lab-pasted")).to_be_visible()
+    page.click("text=Measure >> nth=-1")
+    expect(page.locator("#lab-measure .field-error")).to_contain_text("paste at least one prompt")
+
+
+def test_a_measurement_can_be_stopped_and_survives_a_reload(
+    browser: Browser, slow_site: Site
+) -> None:
+    page = open_page(browser, slow_site.url)
+    open_lab(page)
+    page.fill("#lab-count", "8")
+    page.click("text=Measure >> nth=-1")
+    expect(page.locator(".lab-progress")).to_contain_text("replies")
+    page.reload()
+    page.wait_for_selector(".forerun[data-ready]")
+    open_lab_running(page)
+    page.locator(".lab-progress button").click()
+    expect(page.locator(".lab-form")).to_be_visible()
+    expect(page.locator(".lab-progress")).to_be_hidden()
+    page.context.close()
+
+
+def test_a_race_is_replayed_on_one_clock(page: Page) -> None:
+    open_lab(page)
+    page.click("#lab-dialog [role=tab][data-value=race]")
+    page.fill("#race-prompt", "hello, 60 tokens")
+    page.click("text=Start the race")
+    lanes = page.locator(".race-lane")
+    expect(lanes).to_have_count(2)
+    expect(page.locator(".race-status")).to_contain_text("times as fast with drafts")
+    expect(lanes.nth(0)).to_have_attribute("data-done", "true")
+    texts = lanes.locator(".race-text").all_text_contents()
+    assert texts[0] == texts[1] != ""
+    clocks = [float(text.rstrip(" s")) for text in lanes.locator(".race-clock").all_inner_texts()]
+    assert clocks[1] < clocks[0]
+    assert lanes.nth(1).locator(".token.accepted").count() > 0
+    page.click("text=Replay")
+    expect(lanes.nth(0)).not_to_have_attribute("data-done", "true")
+    page.keyboard.press("Escape")
