@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from engine.derived import derived_path
 from engine.drafters.base import Drafter
 from engine.drafters.eagle_graph import EagleGraph, TargetEnds
 from engine.drafters.eagle_layer import SPARE_CELLS, EagleDecoder
@@ -23,6 +24,7 @@ from engine.llama.draft_layer import Eagle3Context, MtpContext
 from engine.llama.draft_tree import Eagle3Tree
 from engine.llama.layers import FINAL_STATE
 from engine.llama.model import Model, ModelOptions
+from engine.models.eagle3_rows import complete_eagle3, lacks_rows
 from engine.models.gguf import inspect
 from engine.models.heads import (
     require_eagle,
@@ -79,6 +81,8 @@ def build_eagle(expression: DrafterExpression, workshop: Workshop) -> Drafter:
 def build_eagle3(expression: DrafterExpression, workshop: Workshop) -> Drafter:
     argument = parse_heads("eagle3", expression.argument)
     path = heads_path("eagle3", argument.file, workshop.find_model)
+    require_eagle3(workshop.target.path, path)
+    path = _with_rows(path, workshop)
     heads = require_eagle3(workshop.target.path, path)
     model = Model(
         path,
@@ -111,6 +115,19 @@ def build_eagle3(expression: DrafterExpression, workshop: Workshop) -> Drafter:
     return drafter
 
 
+def _with_rows(path: Path, workshop: Workshop) -> Path:
+    """The file itself, or a copy that has its rows of the target's head, made once."""
+    if not lacks_rows(path):
+        return path
+    target = workshop.target.path
+    owner = derived_path(target, "head", workshop.derived_folder).stem
+    completed = derived_path(path, owner, workshop.derived_folder)
+    if not completed.is_file():
+        completed.parent.mkdir(parents=True, exist_ok=True)
+        complete_eagle3(path, target_ends(target)[1], completed)
+    return completed
+
+
 def build_mtp(workshop: Workshop) -> Drafter:
     """The target must have been opened with its MTP layer."""
     target = workshop.target
@@ -141,7 +158,8 @@ def heads_path(kind: str, file: str, find_model: Callable[[str], Path]) -> Path:
     """A file or folder as it is, else what the catalogue or the Hub's cache knows by that name."""
     if not file:
         raise UnknownModelError(
-            f"the catalogue lists no {kind} heads for this target; name a file: {kind}:FILE"
+            f"there are no {kind} heads for this target here: train them with "
+            f"`forerun train {kind}`, or name a file: {kind}:FILE"
         )
     path = Path(file).expanduser()
     return path if path.exists() else find_model(file)

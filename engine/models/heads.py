@@ -14,6 +14,8 @@ from engine.models.gguf_header import Header, read_header
 from engine.models.medusa_file import MedusaHeads, read_medusa, target_hash
 from engine.models.tensor_data import TensorData
 
+TARGET_HASH = "forerun.target_hash"
+"""Metadata key of EAGLE-3 files made here: the model they were trained for."""
 HEAD_KINDS = {"EAGLE-3": "eagle3", "Medusa": "medusa"}
 """What a file needs (GgufInfo.needs) to the kind of drafter expression that runs it."""
 
@@ -66,12 +68,16 @@ def require_medusa(target: Path, heads_path: Path) -> MedusaHeads:
 
 @dataclass(frozen=True, slots=True)
 class Eagle3Info:
-    """layers: of the target, whose inputs the drafter reads, in its order."""
+    """layers: of the target, whose inputs the drafter reads, in its order.
+
+    target_hash: see engine.models.medusa_file, "" if not known.
+    """
 
     info: GgufInfo
     layers: tuple[int, ...]
     target_hidden_size: int
     vocabulary_size: int
+    target_hash: str = ""
 
 
 def read_eagle3(path: Path) -> Eagle3Info:
@@ -86,7 +92,8 @@ def read_eagle3(path: Path) -> Eagle3Info:
     if not all(isinstance(layer, int) for layer in layers):
         raise ModelFileError(f"{path.name} does not say which layers of the target it reads")
     numbers = tuple(int(layer) for layer in layers)
-    return Eagle3Info(info, numbers, hidden, _drafted_vocabulary(info, header))
+    made_for = str(header.metadata.get(TARGET_HASH, ""))
+    return Eagle3Info(info, numbers, hidden, _drafted_vocabulary(info, header), made_for)
 
 
 def _drafted_vocabulary(info: GgufInfo, header: Header) -> int:
@@ -106,6 +113,8 @@ def eagle3_obstacle(target: GgufInfo, heads: Eagle3Info) -> str:
     if any(not 1 <= layer < target.block_count for layer in heads.layers):
         read = ", ".join(map(str, heads.layers))
         return f"reads layers {read} of a target that has {target.block_count}"
+    if heads.target_hash and heads.target_hash != target_hash(target):
+        return "made for another model"
     return ""
 
 

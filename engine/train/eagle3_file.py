@@ -14,17 +14,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.models.eagle3_rows import DRAFT_TOKENS, head_tensors
 from engine.models.files import write_atomically
-from engine.models.gguf_data import MetadataValue, read_tensors, write_gguf
-from engine.models.gguf_header import read_header
+from engine.models.gguf_data import MetadataValue, write_gguf
+from engine.models.heads import TARGET_HASH
+from engine.models.medusa_file import target_hash
 from engine.models.safetensors_file import write_safetensors
-from engine.models.tensor_data import TensorData, as_i64
 from engine.train.encoded import encoded
 from engine.train.target_weights import LayerShape, TargetWeights
 
-DRAFT_TOKENS = "forerun.draft_tokens"
-"""Metadata key: target ids of the rows that a file without a head should be given."""
-_TARGET_SHA = "forerun.target_sha256"
 _FILE_TYPES = {"F32": 0, "F16": 1, "Q8_0": 7, "Q4_0": 2}
 _PUBLISHED = {
     "fc": "fc",
@@ -47,13 +45,12 @@ _PUBLISHED = {
 class Eagle3Weights:
     """layer: by llama.cpp's names. token_ids: target ids of the head's rows, ascending.
 
-    layers: of the target, whose inputs are read. target_sha256: of the target's file.
+    layers: of the target, whose inputs are read.
     """
 
     layer: Mapping[str, NDArray[np.float32]]
     token_ids: NDArray[np.int64]
     layers: tuple[int, int, int]
-    target_sha256: str
 
 
 def write_eagle3(
@@ -66,31 +63,10 @@ def write_eagle3(
     metadata = _metadata(path, weights, target, kind)
     tensors = {name: encoded(values, kind) for name, values in weights.layer.items()}
     if own_head:
-        tensors |= head_tensors(target, weights.token_ids)
+        tensors |= head_tensors(target.head_data(), weights.token_ids)
     else:
         metadata[DRAFT_TOKENS] = weights.token_ids.tolist()
     write_gguf(path, metadata, tensors)
-
-
-def head_tensors(target: TargetWeights, token_ids: NDArray[np.int64]) -> dict[str, TensorData]:
-    """The head's rows as the target's file has them, and the token of each."""
-    return {"output.weight": target.head_part(token_ids), "d2t": as_i64(token_ids)}
-
-
-def complete_eagle3(path: Path, target: TargetWeights, destination: Path) -> None:
-    """Writes a copy of a file without a head that has the target's rows for its draft tokens."""
-    metadata = dict(read_header(path, keep=[DRAFT_TOKENS]).metadata)
-    token_ids = np.array(metadata.pop(DRAFT_TOKENS), np.int64)
-    kept = {key: value for key, value in metadata.items() if not isinstance(value, tuple)}
-    layers = metadata["eagle3.target_layers"]
-    if not isinstance(layers, tuple):
-        raise ValueError("an EAGLE-3 file without layers")
-    whole: dict[str, MetadataValue] = {
-        key: value for key, value in kept.items() if isinstance(value, bool | int | float | str)
-    }
-    whole["eagle3.target_layers"] = [int(layer) for layer in layers]
-    tensors = read_tensors(path) | head_tensors(target, token_ids)
-    write_gguf(destination, whole, tensors)
 
 
 def write_published(folder: Path, weights: Eagle3Weights, target: TargetWeights) -> None:
@@ -158,7 +134,7 @@ def _metadata(
         "eagle3.target_layers": list(weights.layers),
         "eagle3.target_hidden_size": shape.hidden,
         "tokenizer.ggml.model": "none",
-        _TARGET_SHA: weights.target_sha256,
+        TARGET_HASH: target_hash(target.info),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -103,6 +103,13 @@ def make_batch(
         if features.layers
         else None,
     )
+
+
+def thinned(batch: Batch, share: float, random: np.random.Generator) -> Batch:
+    """The same batch with later positions for a share of the anchors only."""
+    lucky = torch.from_numpy(random.random(len(batch.tokens)) < share).to(batch.tokens.device)
+    later = tuple(anchors[lucky[anchors]] for anchors in batch.anchors[1:])
+    return replace(batch, anchors=(batch.anchors[0], *later))
 
 
 def sample_of(documents: Sequence[Document], anchors: int, seed: int) -> Iterator[Document]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from engine.train.heldout import Drafts
 from engine.train.target_weights import LAYER_MATRICES, TargetWeights
-from engine.train.torch_batches import Batch, Features
+from engine.train.torch_batches import Batch, Features, thinned
 from engine.train.torch_layers import (
     Chain,
     Rotary,
@@ -63,7 +63,11 @@ def initial_weights(target: TargetWeights, seed: int) -> dict[str, NDArray[np.fl
 
 
 class Eagle3Trainee:
-    """weights: see initial_weights. head: frozen rows of the target's."""
+    """weights: see initial_weights. head: frozen rows of the target's.
+
+    deep_share: of the anchors of a training batch, those that go beyond the first step. Later
+    steps learn from fewer of them, and the first step sees more text in the same time.
+    """
 
     features = Features(layers=True)
 
@@ -82,6 +86,7 @@ class Eagle3Trainee:
         self.positions = positions
         self.rate = LEARNING_RATE
         self.head = head
+        self.deep_share = 1.0
         self._shape = target.shape
         every = np.arange(target.vocabulary)
         # Half precision: the table is large and only looked up.
@@ -89,6 +94,8 @@ class Eagle3Trainee:
         self._rotary = Rotary(target.shape, device)
 
     def loss(self, batch: Batch, random: np.random.Generator) -> Tensor:
+        if self.deep_share < 1.0:
+            batch = thinned(batch, self.deep_share, random)
         return chain_loss(batch, self.final_states(batch), self.head, random)
 
     @torch.no_grad()

@@ -35,7 +35,6 @@ class Ground:
     """What every kind is made from. watched: held-out documents to choose a start by."""
 
     target: TargetWeights
-    target_sha256: str
     training: Sequence[Document]
     watched: Sequence[Document]
     settings: TrainSettings
@@ -83,18 +82,20 @@ class _Eagle3:
         self._ground = ground
         self._token_ids, covered = draft_tokens(ground)
         weights = torch_eagle3.initial_weights(ground.target, ground.settings.seed)
-        self.trainee: Trainee = Eagle3Trainee(
+        trainee = Eagle3Trainee(
             ground.target,
             weights,
             _draft_head(ground, self._token_ids),
             ground.settings.positions,
             ground.device,
         )
+        trainee.deep_share = ground.settings.deep_share
+        self.trainee: Trainee = trainee
         self.facts: dict[str, object] = {"draft_tokens": len(self._token_ids), "covered": covered}
 
     def _weights(self, weights: Weights) -> Eagle3Weights:
         layers = read_layers(self._ground.target.layers)
-        return Eagle3Weights(weights, self._token_ids, layers, self._ground.target_sha256)
+        return Eagle3Weights(weights, self._token_ids, layers)
 
     def write(self, path: Path, weights: Weights, kind: str) -> None:
         eagle3_file.write_eagle3(

@@ -80,6 +80,8 @@ def anchored_attention(
     entries of true features, then a diagonal over each anchor's own.
     """
     count, heads, width = queries.shape
+    if not count:
+        return queries.new_zeros((0, heads * width))
     kv_heads = keys.shape[1]
     grouped = (queries * width**-0.5).view(count, kv_heads, heads // kv_heads, width)
     own = None if chain is None else torch.einsum("akgw,askw->akgs", grouped, chain.keys)

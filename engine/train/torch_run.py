@@ -65,7 +65,7 @@ def train(
     if not training or not material.heldout:
         raise BadOptionError("the corpus holds too little text; collect more of it first")
     watched = list(sample_of(material.heldout, _CHOSEN_BY, settings.seed))
-    ground = Ground(target, request.target_sha256, training, watched, settings, device)
+    ground = Ground(target, training, watched, settings, device)
     kind = prepare(request.kind, ground, library.log)
     checkpoint = Path(request.checkpoint) if request.checkpoint else None
     fitted = Fit(kind.trainee, material, settings, device, checkpoint).run(report, should_stop)

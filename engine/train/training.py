@@ -16,7 +16,8 @@ class TrainSettings:
 
     seconds: of training, None for `epochs` of the corpus. batch: anchors an optimiser step.
     tokens: train on the first documents with about so many learned tokens, None for all.
-    keep_layers: early exit, layers of the target that are kept. own_rows: Medusa heads learn rows
+    keep_layers: early exit, layers of the target that are kept. deep_share: EAGLE-3, share of the
+    anchors that go on to later steps, where most of the work is. own_rows: Medusa heads learn rows
     of their own instead of sharing the target's. threads: of the processor; device: "auto" is a
     CUDA card when torch finds one, else the processor.
     """
@@ -34,6 +35,7 @@ class TrainSettings:
     blocks: int = 1
     own_rows: bool = False
     keep_layers: int = 6
+    deep_share: float = 0.5
     evaluate_every: float = 60.0
 
 

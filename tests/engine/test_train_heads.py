@@ -20,6 +20,7 @@ from engine.llama.draft_layer import Eagle3Context
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
 from engine.models.eagle3_convert import convert_eagle3
+from engine.models.eagle3_rows import complete_eagle3, lacks_rows
 from engine.models.gguf import inspect
 from engine.models.gguf_data import read_tensors
 from engine.models.heads import require_eagle3, require_medusa
@@ -27,7 +28,7 @@ from engine.models.medusa_file import read_medusa
 from engine.train import torch_eagle3, torch_early_exit, torch_medusa
 from engine.train.cut_file import write_cut
 from engine.train.draft_vocabulary import positions_of
-from engine.train.eagle3_file import Eagle3Weights, complete_eagle3, write_eagle3, write_published
+from engine.train.eagle3_file import Eagle3Weights, write_eagle3, write_published
 from engine.train.encoded import through_format
 from engine.train.medusa_output import write_container
 from engine.train.medusa_output import write_published as write_published_medusa
@@ -128,7 +129,7 @@ def test_eagle3_drafts_in_llama_cpp_what_it_drafts_in_torch(
     weights = shaken(torch_eagle3.initial_weights(ground.target, 0))
     trainee = Eagle3Trainee(ground.target, weights, ground.head(ground.ids), 4, CPU)
     path = tmp_path / "eagle3.gguf"
-    described = Eagle3Weights(weights, ground.ids, ground.layers, "")
+    described = Eagle3Weights(weights, ground.ids, ground.layers)
     write_eagle3(path, described, ground.target, kind, own_head=True)
     require_eagle3(ground.path, path)
     abort = AbortFlag()
@@ -212,7 +213,7 @@ def test_a_cut_target_says_in_llama_cpp_what_it_says_in_torch(
 
 def test_published_eagle3_weights_convert_back(ground: Ground, tmp_path: Path) -> None:
     weights = shaken(torch_eagle3.initial_weights(ground.target, 0))
-    described = Eagle3Weights(weights, ground.ids, ground.layers, "")
+    described = Eagle3Weights(weights, ground.ids, ground.layers)
     (tmp_path / "hf").mkdir()
     write_published(tmp_path / "hf", described, ground.target)
     convert_eagle3(tmp_path / "hf", inspect(ground.path), tmp_path / "back.gguf")
@@ -226,10 +227,12 @@ def test_published_eagle3_weights_convert_back(ground: Ground, tmp_path: Path) -
 
 def test_a_file_without_a_head_gets_the_target_s_rows(ground: Ground, tmp_path: Path) -> None:
     weights = torch_eagle3.initial_weights(ground.target, 0)
-    described = Eagle3Weights(weights, ground.ids, ground.layers, "")
+    described = Eagle3Weights(weights, ground.ids, ground.layers)
     write_eagle3(tmp_path / "small.gguf", described, ground.target, "Q8_0", own_head=False)
     write_eagle3(tmp_path / "whole.gguf", described, ground.target, "Q8_0", own_head=True)
-    complete_eagle3(tmp_path / "small.gguf", ground.target, tmp_path / "completed.gguf")
+    assert lacks_rows(tmp_path / "small.gguf") and not lacks_rows(tmp_path / "whole.gguf")
+    matrix = ground.target.head_data()
+    complete_eagle3(tmp_path / "small.gguf", matrix, tmp_path / "completed.gguf")
     whole, completed = (read_tensors(tmp_path / f"{n}.gguf") for n in ("whole", "completed"))
     assert set(whole) == set(completed) > set(read_tensors(tmp_path / "small.gguf"))
     for name, data in whole.items():
