@@ -166,8 +166,8 @@ class Lab:
             except EngineError as error:
                 problems.append(f"{drafter.label}: {error}")
                 self._change(problems=tuple(problems))
-        self._end(samples, measured, problems)
         self._bring_back(before)
+        self._end(samples, measured, problems)
 
     def _bench(self, request: LabRequest, drafter: LabDrafter, follow: _Follower) -> Bench:
         follow.says(f"loading {drafter.label}")
@@ -190,21 +190,29 @@ class Lab:
     def _end(
         self, samples: list[BenchSample], measured: list[LabDrafter], problems: list[str]
     ) -> None:
+        """One change, so that a page that sees the end sees the advice too."""
         state = "stopped" if self._stop.is_set() else "done" if samples else "failed"
-        self._change(state=state, doing="", seconds_left=None)
-        if not samples:
-            if problems:
-                self._change(error="; ".join(problems))
-            return
-        candidates = [Candidate(one.mode, f"{one.label}, auto", one.label) for one in measured]
-        advice = recommend(summarise(samples), candidates)
-        chosen = next((one.drafters for one in measured if one.mode == advice.mode), ())
-        self._change(sentence=advice.sentence, recommended=chosen)
+        sentence, recommended = "", None
+        if samples:
+            candidates = [Candidate(one.mode, f"{one.label}, auto", one.label) for one in measured]
+            advice = recommend(summarise(samples), candidates)
+            sentence = advice.sentence
+            recommended = next((one.drafters for one in measured if one.mode == advice.mode), ())
+        self._change(
+            state=state,
+            doing="",
+            seconds_left=None,
+            sentence=sentence,
+            recommended=recommended,
+            error="" if samples else "; ".join(problems),
+        )
 
     def _bring_back(self, pair: dict[str, Any] | None) -> None:
         """What was loaded before; when that fails the model bar says so."""
         if pair is not None and pair != self._loading.state()["loaded_pair"]:
+            self._change(doing="loading what was loaded before")
             self._loading.start(pair["target"], tuple(pair["drafters"]))
+            self._loading.wait(_LOAD_SECONDS)
 
     def _change(self, **changes: Any) -> None:
         with self._lock:

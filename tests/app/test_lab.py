@@ -100,7 +100,6 @@ def test_it_measures_every_drafter_against_plain_and_recommends_one(
     assert event["recommended"] in (("ngram",), ("model:tiny-draft",))
     assert "auto: " in event["sentence"]
     assert [load.drafter for load in engine.loads[1:3]] == ["ngram", "model:tiny-draft"]
-    application.services.loading.wait(WAIT)
     assert engine.loads[-1].drafter == "ngram", "what was loaded before comes back"
     requests = engine.requests[-4:]
     assert {request.max_tokens for request in requests} == {64}
