@@ -14,6 +14,7 @@ from engine.drafters.build_heads import heads_path
 from engine.drafters.eagle_graph import LEVEL_ROWS
 from engine.drafters.expression import DrafterExpression, parse_expression, parse_skip
 from engine.drafters.heads_argument import parse_heads
+from engine.drafters.named import resolved
 from engine.errors import BadOptionError, MemoryLimitError, ModelFileError, RunError
 from engine.folders import DataFolder
 from engine.llama.context import PREFILL_CHUNK
@@ -36,6 +37,7 @@ from engine.models.medusa_file import MedusaHeads
 from engine.models.memory import OUTPUT_ROWS, ModelPlan, check_fit, default_context, free_ram
 from engine.models.pair import require_pair
 from engine.models.token_map import require_shared
+from engine.models.trained import for_target
 from engine.request import LoadRequest
 from engine.strict import StrictSetup, find_strict_setup
 
@@ -82,7 +84,7 @@ class Loader:
         if info.needs is not None:
             raise ModelFileError(f"{target.name} is not a target: it is {info.needs}")
         context_length = request.context_length or default_context(info)
-        expression = parse_expression(request.drafter) if request.drafter else None
+        expression = self._expression(request.drafter, target) if request.drafter else None
         gpu_layers = request.gpu_layers if devices() else 0
         branches = expression is not None and expression.may_branch
         rows = _output_rows(expression)
@@ -100,6 +102,20 @@ class Loader:
             threads=request.threads or default_threads(),
             notices=notices,
             files=tuple(file_key(Path(one.info.path)) for one in plans),
+        )
+
+    def _expression(self, text: str, target: LocatedModel) -> DrafterExpression:
+        """With files in the place of names."""
+        entry = Catalogue.load(self._folder).get(target.id)
+
+        def listed(kind: str) -> str:
+            heads = (one.partition(":") for one in (entry.heads if entry is not None else ()))
+            return next((reference for name, _, reference in heads if name == kind), "")
+
+        return resolved(
+            parse_expression(text),
+            lambda kind, name: for_target(kind, name, target.path, self._folder),
+            listed,
         )
 
     def _drafter_plans(

@@ -14,13 +14,19 @@ GROUP_KINDS = ("first", "vote", "mixture", "union", "best", "tree")
 
 @dataclass(frozen=True, slots=True)
 class DrafterExpression:
-    """kind is a name from LEAF_KINDS (with an argument or "") or GROUP_KINDS (with members)."""
+    """kind is a name from LEAF_KINDS (with an argument or "") or GROUP_KINDS (with members).
+
+    written: how it is shown when the argument was found for a name, else "".
+    """
 
     kind: str
     argument: str = ""
     members: tuple[DrafterExpression, ...] = ()
+    written: str = ""
 
     def __str__(self) -> str:
+        if self.written:
+            return self.written
         if self.members:
             return f"{self.kind}({','.join(map(str, self.members))})"
         return f"{self.kind}:{self.argument}" if self.argument else self.kind
@@ -48,13 +54,14 @@ def parse_expression(text: str) -> DrafterExpression:
     if kind not in LEAF_KINDS:
         raise BadOptionError(
             f"unknown drafter {text!r}; use model:M, tli:M, ngram, early-exit[:skip=1+2], "
-            f"medusa:F, eagle:F, eagle3:F, mtp, recycle[:tree=24] or a group such as first(D,D)"
+            f"early-exit:NAME, medusa[:F], eagle:F, eagle3[:F], "
+            f" mtp, recycle[:tree=24] or a group such as first(D,D)"
         )
     if kind in ("model", "tli") and not argument:
         raise BadOptionError(f"{kind}: needs a model, for example {kind}:qwen-coder-0.5b")
     if kind in ("ngram", "mtp") and argument:
         raise BadOptionError(f"{kind} takes no argument")
-    if kind == "early-exit" and argument:
+    if kind == "early-exit" and "=" in argument:  # else it is a name
         parse_skip(argument)
     if kind == "recycle" and argument:
         parse_tree(argument)

@@ -11,7 +11,8 @@ from engine.errors import ConfigError
 from engine.models.entry import HubSource, ModelEntry, Source, WheelSource, parse_hub_reference
 
 _TEXTS = ("name", "family", "tokenizer", "parameters", "quant", "licence")
-_KEYS = (*_TEXTS, "context", "bytes", "sha256", "drafters", "note", "hub", "wheels")
+_KEYS = (*_TEXTS, "context", "bytes", "sha256", "drafters", "heads", "note", "hub", "wheels")
+_HEAD_KINDS = ("medusa", "eagle", "eagle3")
 _HUB_KEYS = ("repo", "file", "revision")
 _WHEEL_KEYS = ("package", "parts", "version", "member")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -42,6 +43,7 @@ def parse_model(
         bytes=table.count("bytes"),
         sha256=sha256 or None,
         drafters=table.texts("drafters"),
+        heads=_heads(table),
         note=table.text("note", required=False),
         origin=origin,
     )
@@ -93,6 +95,13 @@ class _Table:
 
     def error(self, key: str, what: str) -> ConfigError:
         return ConfigError(f"{self.file_name}: [{self.name}] {key} {what}")
+
+
+def _heads(table: _Table) -> tuple[str, ...]:
+    heads = table.texts("heads")
+    if any(one.partition(":")[0] not in _HEAD_KINDS or ":" not in one for one in heads):
+        raise table.error("heads", f"must be texts KIND:FILE, KIND one of {', '.join(_HEAD_KINDS)}")
+    return heads
 
 
 def _sources(table: _Table) -> tuple[Source, ...]:

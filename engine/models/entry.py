@@ -48,7 +48,8 @@ class ModelEntry:
 
     tokenizer: models with the same word share a vocabulary. bytes: 0 if not known before the
     download. sha256: None where the Hub's own checksum decides. context: trained length, tokens.
-    sources: tried in order. drafters: suggested ids. origin: "catalogue", "user" or "hub".
+    sources: tried in order. drafters: suggested ids. heads: published ones, as
+    drafter expressions (medusa:hub:owner/repo/file.gguf). origin: "catalogue", "user" or "hub".
     """
 
     id: str
@@ -63,6 +64,7 @@ class ModelEntry:
     bytes: int = 0
     sha256: str | None = None
     drafters: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
     note: str = ""
     origin: str = "catalogue"
 
