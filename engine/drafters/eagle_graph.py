@@ -21,7 +21,7 @@ from engine.models.tensor_data import TensorData
 
 FED_ROWS = 64
 LEVEL_ROWS = 8
-"""Rows of the graphs: entries that are only remembered, and nodes of one level of a tree."""
+"""Most rows of a pass: of entries that are only remembered, and of nodes of one level of a tree."""
 
 _LEAST_SPAN = 256
 
@@ -219,7 +219,7 @@ class EagleGraph:
     def draft(self, entries: Entries) -> tuple[Array, Array]:
         """Up to LEVEL_ROWS entries: logits [rows, vocabulary] and states [rows, hidden], copies."""
         count = len(entries.tokens)
-        rows = 1 if count == 1 else LEVEL_ROWS
+        rows = 1 << (count - 1).bit_length()
         run = self._drafting_pass(rows, entries.visible.shape[1])
         self._write(run, entries, rows)
         if run.mask is None or run.logits is None or run.out is None:

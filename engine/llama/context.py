@@ -15,11 +15,12 @@ import numpy as np
 from llama_cpp import llama_cpp as native
 from numpy.typing import NDArray
 
-from engine.errors import NativeError
+from engine.errors import IncompatiblePairError, NativeError
 from engine.llama.abort import AbortFlag
 from engine.llama.batch import Batch
 from engine.llama.layers import FINAL_STATE, LayerInputs, PassListener, open_layer_inputs
 from engine.llama.model import Model
+from engine.llama.skipping import LayerSkipper
 from engine.llama.tree import tree_sequences
 from engine.proposal import ROOT, Proposal
 
@@ -38,6 +39,7 @@ class ContextOptions:
     embeddings: passes with logits also return each row's final hidden state. flash_attention:
     None leaves the choice to llama.cpp. exact_order: the cache holds what plain decoding would
     leave, cell by cell; attention adds up in cell order, so anything else rounds differently.
+    skipper: leaves layers out on trial; not together with layer_inputs.
     layer_inputs: layers whose inputs every pass keeps. With FINAL_STATE among them every row of a
     prompt becomes an output, as llama.cpp has no other way to its hidden state.
     """
@@ -51,6 +53,7 @@ class ContextOptions:
     flash_attention: bool | None = None
     exact_order: bool = False
     layer_inputs: tuple[int, ...] = ()
+    skipper: LayerSkipper | None = None
 
 
 class Context:
@@ -60,6 +63,12 @@ class Context:
     """
 
     def __init__(self, model: Model, options: ContextOptions, abort: AbortFlag) -> None:
+        """Raises NativeError, or IncompatiblePairError for what the model cannot do."""
+        if options.max_leaves > 1 and model.has_recurrent_state:
+            raise IncompatiblePairError(
+                f"{model.path.stem} keeps a recurrent state, which cannot follow several branches "
+                "at once; choose a drafter whose proposals are chains"
+            )
         self.model = model
         self.options = options
         self.tokens: list[int] = []
@@ -81,6 +90,12 @@ class Context:
         self._batch = Batch(max(PREFILL_CHUNK, options.max_rows), options.max_leaves + 1)
         # llama.cpp rounds the length up; what was asked for is what counts.
         self.length_limit = min(options.context_length, int(native.llama_n_ctx(self._handle)))
+        if self._has_states and not self._probe_logits():
+            self.close()
+            raise IncompatiblePairError(
+                f"llama.cpp computes no logits beside the hidden states of {model.path.stem}, so "
+                "no drafter that reads them can be used"
+            )
         self.can_truncate = self._probe_truncation()
 
     def _params(self) -> object:
@@ -104,6 +119,8 @@ class Context:
         params.abort_callback_data = self._abort.data
         if self._layers is not None and self._layers.callback is not None:
             params.cb_eval = self._layers.callback
+        if options.skipper is not None:
+            params.cb_eval = options.skipper.callback
         if self.model.has_recurrent_state:
             params.n_rs_seq = options.max_rollback
         return params
@@ -113,6 +130,13 @@ class Context:
         if self._handle is None:
             raise ValueError("the context is closed")
         return self._handle
+
+    def _probe_logits(self) -> bool:
+        """Some architectures leave logits out where hidden states are wanted."""
+        self._run(self._batch.fill([max(self.model.vocab.bos, 0)], 0, outputs=1))
+        row = self._logits(1)
+        native.llama_memory_clear(self._memory, True)
+        return bool(row.any())
 
     def _probe_truncation(self) -> bool:
         """Recurrent states cannot always be rolled back: try it on two tokens."""
