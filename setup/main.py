@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
     options = parse(argv)
     environment = Environment(ROOT)
     try:
-        environment.ensure(("test",) if options.test else ())
+        environment.ensure(("test", "train") if options.test else ())
         fetched = fetch_starter(environment, () if options.test else options.data_dir)
         if options.test:
             return run_tests(environment, options.passed) if fetched else 1
