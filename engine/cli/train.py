@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 
-from engine.cli import train_heads
+from engine.cli import train_curve, train_heads
 from engine.cli.parser import Subparsers
 from engine.cli.train_data import (
     NO_LIMIT,
@@ -27,6 +27,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
     train_heads.add_parsers(kinds)
+    train_curve.add_parser(kinds)
     collecting = kinds.add_parser(
         "collect", description="Only collect answers and features; training goes on from them."
     )
