@@ -94,8 +94,9 @@ class Lane:
 
     @property
     def answer_tokens(self) -> int:
-        """Of the documents in the making."""
-        return sum(len(seat.tokens) - seat.prompt_length for seat in self._seats if seat)
+        """Of the documents in the making that `cut` would keep."""
+        lengths = (len(seat.tokens) - 1 - seat.prompt_length for seat in self._seats if seat)
+        return sum(length for length in lengths if length >= SHORTEST_ANSWER)
 
     def admit(self, item: Item) -> Finished | None:
         """Starts an item in a free place; a text to read is finished at once.

@@ -80,7 +80,10 @@ class _PromptMaker:
     def _choice(self, name: str, taken: frozenset[str]) -> str:
         if name in self._nested:
             return self._filled(self._random.choice(self._nested[name]))
-        return self._random.choice([word for word in self._words[name] if word not in taken])
+        words = self._words[name]
+        if not taken.isdisjoint(words):
+            words = tuple(word for word in words if word not in taken)
+        return self._random.choice(words)
 
 
 def _entries(text: str) -> tuple[str, ...]:

@@ -1,0 +1,297 @@
+"""The data that drafters learn from: prompts, draws, shards, many sequences in one pass."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.conversations import Conversations
+from engine.chat import ChatTemplate
+from engine.errors import BadOptionError, RunError
+from engine.llama.abort import AbortFlag
+from engine.llama.context import Context, ContextOptions
+from engine.llama.library import Library
+from engine.llama.many import ManyContext, ManyOptions
+from engine.llama.model import Model, ModelOptions
+from engine.models.gguf import inspect
+from engine.request import Message
+from engine.train.claims import Claims
+from engine.train.collect import Collector, CollectProgress, Goal
+from engine.train.lane import Lane, LaneLimits
+from engine.train.likely import draw_nucleus, largest, log_sum_exp
+from engine.train.prompt_list import COUNT, built_in_prompts
+from engine.train.settings import read_layers
+from engine.train.shards import TOP, Corpus, Document, ShardWriter, count, require_disk
+from engine.train.sources import chat_items, chunks, text_items
+from engine.train.work import Item
+from tests.tiny_gguf import write_tiny_gguf
+
+LAYERS = 6
+HIDDEN = 64
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory, library: Library) -> Iterator[Model]:
+    path = write_tiny_gguf(
+        tmp_path_factory.mktemp("tiny") / "t.gguf", layers=LAYERS, hidden=HIDDEN, context=512
+    )
+    with Model(path, ModelOptions(0, repack=False), library.log) as model:
+        yield model
+
+
+def items(number: int) -> list[Item]:
+    return [
+        Item(f"p:{index}", "qa", (Message("user", f"tell me of {index}"),))
+        for index in range(number)
+    ]
+
+
+def open_lane(model: Model, sequences: int) -> tuple[ManyContext, Lane]:
+    options = ManyOptions(sequences, 128, 1, read_layers(model.layers))
+    context = ManyContext(model, options, AbortFlag())
+    template = ChatTemplate(inspect(model.path).chat_template, "", "")
+    return context, Lane(context, template, LaneLimits(96, 24))
+
+
+def document(name: str, length: int, heldout: bool = False) -> Document:
+    random = np.random.default_rng(length)
+    return Document(
+        name,
+        "qa",
+        heldout,
+        np.arange(length, dtype=np.int32),
+        np.arange(length) >= 2,
+        random.normal(size=(length, HIDDEN)).astype(np.float16),
+        random.normal(size=(length, 3 * HIDDEN)).astype(np.float16),
+        np.ones((length, TOP), np.int32),
+        np.zeros((length, TOP), np.float16),
+    )
+
+
+# Prompts and the user's own material
+
+
+def test_built_in_prompts_are_many_different_and_the_same_every_time() -> None:
+    prompts = list(built_in_prompts(0))
+    texts = {item.messages[0].content for item in prompts}
+    assert len(texts) == len(prompts) == COUNT > 20_000
+    assert len({item.category for item in prompts}) == 13
+    assert not [text for text in texts if "{" in text.replace("{2-", "") and "json" not in text]
+    heldout = sum(item.heldout for item in prompts) / COUNT
+    assert 0.04 < heldout < 0.06
+    again = built_in_prompts(0)
+    assert [next(again) for _ in range(200)] == prompts[:200]
+    other = built_in_prompts(1)
+    assert [next(other).messages for _ in range(20)] != [one.messages for one in prompts[:20]]
+
+
+def test_text_is_read_in_chunks_and_some_of_it_is_to_be_continued(tmp_path: Path) -> None:
+    lines = [f"line {number} of a text\n" for number in range(400)]
+    (tmp_path / "a.md").write_text("".join(lines))
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    found = list(text_items([str(tmp_path)]))
+    read = [item.text for item in found if item.text]
+    assert "".join(read) == "".join(lines)
+    assert max(map(len, read)) <= 1600
+    assert any(item.messages and "Continue" in item.messages[0].content for item in found)
+    assert list(chunks("x" * 4000)) == ["x" * 1600, "x" * 1600, "x" * 800]
+    with pytest.raises(BadOptionError, match="there is no"):
+        list(text_items([str(tmp_path / "none")]))
+
+
+def test_chats_are_prompts_up_to_each_question(tmp_path: Path) -> None:
+    chats = Conversations(tmp_path / "c.sqlite3")
+    one = chats.create("first").id
+    chats.add_user(one, "hi")
+    chats.save_reply(chats.start_reply(one), "hello", [], {}, streaming=False)
+    chats.add_user(one, "more")
+    chats.start_reply(one)
+    found = list(chat_items(tmp_path / "c.sqlite3"))
+    chats.close()
+    assert [[m.content for m in item.messages] for item in found] == [
+        ["hi"],
+        ["hi", "hello", "more"],
+    ]
+    with pytest.raises(BadOptionError, match="no chats"):
+        list(chat_items(tmp_path / "none.sqlite3"))
+
+
+# Numbers
+
+
+@pytest.mark.parametrize("vocabulary", [40, 5000, 16_384, 16_400])
+def test_the_largest_are_what_sorting_finds(vocabulary: int) -> None:
+    logits = np.random.default_rng(0).normal(size=(7, vocabulary)).astype(np.float32)
+    ids, values = largest(logits, 16)
+    assert np.array_equal(values, -np.sort(-logits, axis=1)[:, :16])
+    assert np.array_equal(np.take_along_axis(logits, ids.astype(np.int64), axis=1), values)
+    expected = np.log(np.exp(logits.astype(np.float64)).sum(axis=1))
+    assert np.allclose(log_sum_exp(logits, values[:, 0]), expected, atol=1e-4)
+
+
+def test_draws_follow_the_nucleus() -> None:
+    values = np.log(np.array([[0.5, 0.3, 0.15, 0.05]], np.float32))
+    grid = (np.arange(1000) + 0.5) / 1000
+    drawn = draw_nucleus(np.repeat(values, 1000, axis=0), 1.0, 0.9, grid)
+    counts = np.bincount(drawn, minlength=4)
+    assert np.abs(counts - 1000 * np.array([0.5, 0.3, 0.15, 0.0]) / 0.95).max() <= 1
+    colder = draw_nucleus(np.repeat(values, 1000, axis=0), 0.5, 1.0, grid)
+    squares = np.array([0.25, 0.09, 0.0225, 0.0025])
+    assert np.abs(np.bincount(colder, minlength=4) - 1000 * squares / squares.sum()).max() <= 1
+
+
+# Shards
+
+
+def test_shards_come_back_as_they_were_written(tmp_path: Path) -> None:
+    first, second = ShardWriter(tmp_path, HIDDEN), ShardWriter(tmp_path, HIDDEN)
+    written = [document("a", 5), document("b", 9, heldout=True), document("c", 3)]
+    for one in written[:2]:
+        first.add(one)
+    second.add(written[2])
+    assert [first.write(), second.write(), first.write()] == [
+        tmp_path / "shards" / "00000",
+        tmp_path / "shards" / "00001",
+        None,
+    ]
+    found = Corpus(tmp_path).documents(None)
+    assert [one.id for one in found] == ["a", "b", "c"]
+    for ours, theirs in zip(written, found, strict=True):
+        for name in ("tokens", "answer", "hidden", "layers", "top_ids", "top_logprobs"):
+            assert np.array_equal(getattr(ours, name), getattr(theirs, name))
+    assert [one.id for one in Corpus(tmp_path).documents(heldout=True)] == ["b"]
+    counts = count(tmp_path)
+    assert (counts.documents, counts.tokens, counts.answer_tokens) == (3, 17, 11)
+    assert counts.heldout_answer_tokens == 7
+
+
+def test_what_a_killed_writer_left_is_removed_and_a_running_one_s_is_not(tmp_path: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], stdout=-1)
+    dead, alive = int(ended.stdout), os.getppid()
+    for owner in (dead, alive):
+        (tmp_path / "shards" / f".part-{owner}").mkdir(parents=True)
+    ShardWriter(tmp_path, HIDDEN)
+    assert [one.name for one in (tmp_path / "shards").iterdir()] == [f".part-{alive}"]
+    assert count(tmp_path).documents == 0
+
+
+def test_a_disk_without_room_is_said_beforehand(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="free some space"):
+        require_disk(tmp_path / "not" / "there", 1e18)
+
+
+def test_a_disk_that_refuses_keeps_the_documents(tmp_path: Path) -> None:
+    writer = ShardWriter(tmp_path, HIDDEN)
+    writer.add(document("a", 5))
+    (tmp_path / "shards").rename(tmp_path / "away")
+    (tmp_path / "shards").write_text("in the way")
+    with pytest.raises(RunError, match="could not be written"):
+        writer.write()
+    (tmp_path / "shards").unlink()
+    (tmp_path / "away").rename(tmp_path / "shards")
+    assert writer.write() is not None
+
+
+def test_a_block_belongs_to_one_collector(tmp_path: Path) -> None:
+    one, two = Claims(tmp_path), Claims(tmp_path)
+    assert one.take(3)
+    assert not two.take(3)
+    assert two.take(4)
+    one.close()
+    assert two.take(3)
+    two.close()
+
+
+# Passes over many sequences
+
+
+def test_features_of_many_sequences_are_those_of_each_alone(tiny: Model) -> None:
+    context, lane = open_lane(tiny, 5)
+    chats = items(5)
+    with context:
+        assert [lane.admit(item) for item in chats] == [None] * 5
+        finished = [one for _ in range(26) for one in lane.step()]
+    assert {one.document.id for one in finished} == {item.id for item in chats}
+    layers = read_layers(tiny.layers)
+    options = ContextOptions(128, 128, 1, embeddings=True, layer_inputs=layers)
+    with Context(tiny, options, AbortFlag()) as alone:
+        for one in finished:
+            found, rows = one.document, len(one.document)
+            alone.clear()
+            logits = alone.extend(found.tokens.tolist()).copy()
+            assert np.allclose(alone.hidden_states(rows), found.hidden, atol=0.02)
+            assert np.allclose(alone.layer_inputs(rows), found.layers, atol=0.02)
+            total = np.log(np.exp(logits.astype(np.float64)).sum(axis=1))
+            own = np.take_along_axis(logits, found.top_ids.astype(np.int64), axis=1)
+            assert np.allclose(own - total[:, None], found.top_logprobs, atol=0.03)
+            start = int(np.argmax(found.answer))
+            assert found.answer[start:].all() and not found.answer[:start].any()
+            if one.item.temperature == 0.0:
+                assert np.array_equal(found.tokens[start:], found.top_ids[start - 1 : -1, 0])
+
+
+def test_a_text_is_read_in_one_pass_and_all_of_it_is_learned(tiny: Model) -> None:
+    context, lane = open_lane(tiny, 2)
+    with context:
+        finished = lane.admit(Item("t", "text", text="the other hello of the fall"))
+        assert lane.admit(Item("long", "text", text="x" * 500)) is None
+        assert lane.free == 2
+    assert finished is not None
+    assert finished.document.answer.all()
+    assert finished.document.tokens.tolist() == tiny.vocab.tokenize(
+        "the other hello of the fall", add_special=True, parse_special=False
+    )
+
+
+def collected(model: Model, folder: Path, wanted: list[Item], goal: Goal) -> CollectProgress:
+    training, lane = open_lane(model, 6)
+    heldout, small = open_lane(model, 2)
+    with training, heldout:
+        collector = Collector(folder, wanted, (lane, small), model.hidden_size)
+        try:
+            return collector.run(goal, lambda: False, lambda progress: None)
+        finally:
+            collector.close()
+
+
+def test_collecting_goes_on_where_it_ended(tiny: Model, tmp_path: Path) -> None:
+    wanted = items(70)
+    first = collected(tiny, tmp_path, wanted, Goal(300))
+    assert 0 < count(tmp_path).documents < len(wanted)
+    assert first.corpus_tokens == count(tmp_path).answer_tokens >= 300
+    collected(tiny, tmp_path, wanted, Goal(10**9))
+    ids = [one.id for one in Corpus(tmp_path).documents(None)]
+    assert sorted(ids) == sorted(item.id for item in wanted)
+    heldout = {one.id for one in Corpus(tmp_path).documents(heldout=True)}
+    assert heldout == {item.id for item in wanted if item.heldout} != set()
+
+
+def test_the_next_turn_follows_the_target_s_own_answer(tiny: Model, tmp_path: Path) -> None:
+    ask = Item("p:1", "qa", (Message("user", "a"),), follow_up="b")
+    collected(tiny, tmp_path, [ask], Goal(10**9))
+    found = {one.id: one for one in Corpus(tmp_path).documents(None)}
+    assert set(found) == {"p:1", "p:1+"}
+    assert found["p:1"].heldout == found["p:1+"].heldout
+    texts = {
+        name: tiny.vocab.text_bytes(one.tokens.tolist()).decode(errors="replace")
+        for name, one in found.items()
+    }
+    said = texts["p:1"].partition("assistant\n")[2].removesuffix("<|im_end|>").strip()
+    assert f"assistant\n{said}<|im_end|>\n<|im_start|>user\nb<|im_end|>" in texts["p:1+"]
+
+
+def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
+    writer = ShardWriter(tmp_path, HIDDEN)
+    writer.add(document("a", 5))
+    shard = writer.write()
+    assert shard is not None
+    (shard / "shard.json").write_text(json.dumps({"id": ["a"]})[:-3])
+    with pytest.raises(RunError, match="00000 is damaged"):
+        count(tmp_path)
