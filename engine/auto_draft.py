@@ -15,6 +15,7 @@ from engine.cost import CostModel
 from engine.draft_account import DraftAccount
 from engine.draft_plan import DraftCosts, DraftPlan, best_price
 from engine.events import RoundTrace
+from engine.request import DraftParams
 
 TextKind = Literal["greedy", "sampled"]
 """How a reply is chosen: a drafter's confidence means something else for each."""
@@ -54,7 +55,7 @@ class AutoDraft:
         self._cost = cost
         self._accounts: dict[tuple[str, TextKind], DraftAccount] = {}
         self._kind: TextKind = "greedy"
-        self._draft_max = 0
+        self._draft_max = DraftParams().draft_max
         self._tokens_left = 0
         self._round = _Round()
         self._price_share = 1.0  # of T(1): seconds per token at present
@@ -209,13 +210,27 @@ class AutoDraft:
         promising = self._plan(drafter).start_value > 0.0
         account.settle(saved, plain, state.number, promising)
 
-    def predicted_speed_up(self, drafter: str) -> float:
-        """Against plain decoding, on text like what was seen of late."""
-        account, plain = self._account(drafter), self._cost.pass_seconds(1)
+    def predicted_speed_up(self, drafter: str, kind: TextKind | None = None) -> float:
+        """Against plain decoding, on text like what was seen of late. kind: None is the reply's."""
+        account = self._accounts.get((drafter, kind or self._kind)) or DraftAccount()
+        plain = self._cost.pass_seconds(1)
         added = self._cost.added_seconds(max(self._draft_max, 1))
         step = self._cost.draft_seconds(drafter)
         table, shares = account.chance.table(), account.looks.shares()
         return plain / best_price(added, step, plain, table, shares)
+
+    def predictions(self) -> dict[TextKind, float]:
+        """Expected speed-up by kind of text, of the best drafter that was seen at work there."""
+        best: dict[TextKind, float] = {}
+        for (drafter, kind), account in self._accounts.items():
+            if account.looks.looks >= _LOOKS_TO_PREDICT:
+                speed_up = self.predicted_speed_up(drafter, kind)
+                best[kind] = max(best.get(kind, 1.0), speed_up)
+        return best
+
+    @property
+    def has_drifted(self) -> bool:
+        return self._cost.has_drifted
 
     # Kept between loads
 
@@ -243,6 +258,7 @@ class AutoDraft:
 
 
 _RECALLED_ALLOWANCE = 0.5
+_LOOKS_TO_PREDICT = 16
 _FREE_STEP = 0.004
 
 

@@ -1,34 +1,160 @@
-"""Measures what passes cost on this machine: T(n) of the loaded target."""
+"""Measures what passes cost on this machine: T(n) of the loaded target, and its prefill."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from engine.llama.context import Context
 
-QUICK_WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16)
-_PREFIX = 32
+_QUICK_WIDTHS = (1, 2, 3, 4, 5, 6, 8, 9)
+_ALL_WIDTHS = (*range(1, 17), 24, 32)
+_DEEP_WIDTHS = (1, 4, 8)
+_SHALLOW = 32
+_AGREEMENT = 0.04  # median deviation from the median, as a share of it
+_PREFILL = {False: 192, True: 992}  # tokens, by thoroughness
+_SECONDS = {False: 3.0, True: 20.0}
+_REPEATS = {False: (2, 5), True: (3, 9)}
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """passes: seconds of T(n) by width n, after few tokens. growth: seconds that every cached
+    token adds to it. prefill: prompt tokens per second."""
+
+    passes: Mapping[int, float]
+    growth: Mapping[int, float]
+    prefill: float
+
+    def scaled(self, factor: float) -> Calibration:
+        """The same on a machine that is slower by this factor."""
+        return Calibration(
+            {width: factor * seconds for width, seconds in self.passes.items()},
+            {width: factor * seconds for width, seconds in self.growth.items()},
+            self.prefill / factor,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "passes": {str(width): seconds for width, seconds in self.passes.items()},
+            "growth": {str(width): seconds for width, seconds in self.growth.items()},
+            "prefill": self.prefill,
+        }
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> Calibration:
+        """ValueError, TypeError or KeyError when the content is not what to_json writes."""
+        passes = {int(width): float(value) for width, value in content["passes"].items()}
+        growth = {int(width): float(value) for width, value in content["growth"].items()}
+        prefill = float(content["prefill"])
+        if 1 not in passes or min(passes.values()) <= 0.0 or prefill <= 0.0:
+            raise ValueError("not a calibration")
+        return Calibration(passes, growth, prefill)
+
+
+def calibrate(
+    context: Context,
+    *,
+    thorough: bool,
+    report: Callable[[float], None],
+    clock: Callable[[], float] = time.perf_counter,
+) -> Calibration:
+    """A few seconds, or half a minute if thorough. Clears the context.
+
+    Widths take turns, so that a machine that others use as well slows all of them alike; passes
+    are repeated while they disagree and time is left.
+    """
+    token = max(context.model.vocab.bos, 1)
+    widths = _fitting(context, _ALL_WIDTHS if thorough else _QUICK_WIDTHS)
+    budget = _SECONDS[thorough]
+    context.clear()
+    _feed(context, token, min(_SHALLOW, context.length_limit - max(widths)))
+    report(0.1)
+    passes = _median_passes(context, token, widths, _REPEATS[thorough], budget, clock)
+    report(0.6)
+    shallow = len(context.tokens)
+    deep = min(shallow + _PREFILL[thorough], context.length_limit - max(widths))
+    started = clock()
+    _feed(context, token, deep)
+    # In a context too short for a prompt, the widest pass stands in for one.
+    prefill = (deep - shallow) / (clock() - started) if deep > shallow else 0.0
+    report(0.8)
+    growth = {}
+    if deep > shallow:
+        few = [width for width in _DEEP_WIDTHS if width in widths]
+        later = _median_passes(context, token, few, (2, 3), budget / 2, clock)
+        growth = {n: max(0.0, later[n] - passes[n]) / (deep - shallow) for n in few}
+    context.clear()
+    return Calibration(passes, growth, prefill or max(widths) / passes[max(widths)])
 
 
 def measure_passes(
-    context: Context, widths: Sequence[int] = QUICK_WIDTHS, repeats: int = 3
+    context: Context, widths: Sequence[int] = _QUICK_WIDTHS, repeats: int = 3
 ) -> dict[int, float]:
-    """Median seconds of a pass by width, widths interleaved. Clears the context."""
+    """Typical seconds of a pass by width, after few tokens. Clears the context."""
     token = max(context.model.vocab.bos, 1)
-    widths = [n for n in widths if n <= context.options.max_rows]
-    widths = [n for n in widths if n + _PREFIX <= context.length_limit] or [1]
-    prefix = min(_PREFIX, context.length_limit - max(widths))
+    widths = _fitting(context, widths)
     context.clear()
-    if prefix > 0:
-        context.feed([token] * prefix)
-    seconds: dict[int, list[float]] = {width: [] for width in widths}
-    for _ in range(repeats + 1):  # the first pass of each width warms up
+    _feed(context, token, min(_SHALLOW, context.length_limit - max(widths)))
+    bounds = (repeats, repeats)
+    passes = _median_passes(context, token, widths, bounds, 0.0, time.perf_counter)
+    context.clear()
+    return passes
+
+
+def plain_seconds(context: Context) -> float:
+    """T(1) as it is now: how fast the machine is at present. Clears the context."""
+    return measure_passes(context, (1,), 4)[1]
+
+
+def _fitting(context: Context, widths: Sequence[int]) -> tuple[int, ...]:
+    most = min(context.options.max_rows, context.length_limit - _SHALLOW)
+    return tuple(width for width in widths if width <= most) or (1,)
+
+
+def _feed(context: Context, token: int, length: int) -> None:
+    for start in range(len(context.tokens), length, _CHUNK):
+        context.feed([token] * min(_CHUNK, length - start))
+
+
+_CHUNK = 256
+
+
+def _median_passes(
+    context: Context,
+    token: int,
+    widths: Sequence[int],
+    repeats: tuple[int, int],
+    budget: float,
+    clock: Callable[[], float],
+) -> dict[int, float]:
+    """repeats: at least and at most; budget: seconds after which no more than needed are made."""
+    length = len(context.tokens)
+    taken: dict[int, list[float]] = {width: [] for width in widths}
+    begun = clock()
+    context.extend([token])  # the first pass also sets things up
+    context.truncate(length)
+    for repeat in range(repeats[1]):
+        late = clock() - begun > budget
+        if repeat >= repeats[0] and (late or all(map(_agree, taken.values()))):
+            break
         for width in widths:
-            started = time.perf_counter()
+            started = clock()
             context.extend([token] * width)
-            seconds[width].append(time.perf_counter() - started)
-            context.truncate(prefix)
-    context.clear()
-    return {width: statistics.median(times[1:]) for width, times in seconds.items()}
+            taken[width].append(clock() - started)
+            context.truncate(length)
+    return {width: _typical(times) for width, times in taken.items()}
+
+
+def _typical(times: Sequence[float]) -> float:
+    """The median of the faster half: what else the machine does only ever slows a pass down."""
+    ordered = sorted(times)
+    return statistics.median(ordered[: (len(ordered) + 1) // 2])
+
+
+def _agree(times: Sequence[float]) -> bool:
+    middle = statistics.median(times)
+    return statistics.median(abs(one - middle) for one in times) <= _AGREEMENT * middle

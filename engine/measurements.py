@@ -19,18 +19,18 @@ class Measurements:
     """A missing or damaged file means that nothing was measured yet: it can be measured again."""
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self.file = file
 
     def get(self, key: str) -> dict[str, Any] | None:
         value = self._read().get(key)
         return value if isinstance(value, dict) else None
 
     def put(self, key: str, value: dict[str, Any]) -> None:
-        write_atomically(self._file, json.dumps({**self._read(), key: value}, indent=1))
+        write_atomically(self.file, json.dumps({**self._read(), key: value}, indent=1))
 
     def _read(self) -> dict[str, Any]:
         try:
-            content = json.loads(self._file.read_text(encoding="utf-8"))
+            content = json.loads(self.file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         return content if isinstance(content, dict) else {}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.cost import DraftCost
 from engine.distribution import Distribution
 from engine.proposal import Ballot, Proposal
 from engine.randomness import DraftStream
@@ -132,6 +133,15 @@ class Drafter(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Measurable(Protocol):
+    """A drafter whose costs can be measured before it drafts."""
+
+    def draft_costs(self) -> Mapping[str, DraftCost]:
+        """By the names that the policy is asked with. Forgets the text it has taken in."""
+        ...
 
 
 @runtime_checkable

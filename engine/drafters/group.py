@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from engine.cost import DraftCost
 from engine.drafters.base import (
     Drafter,
     DraftPolicy,
     DraftRound,
+    Measurable,
     Observation,
     Preparing,
     TargetNeeds,
@@ -58,6 +60,16 @@ class Group:
         for member in self.members:
             with self.guarded(member):
                 member.begin(prompt)
+
+    def draft_costs(self) -> Mapping[str, DraftCost]:
+        """Of its members, and their sum under its own name, for groups that draft together."""
+        costs: dict[str, DraftCost] = {}
+        for member in self.members:
+            if isinstance(member, Measurable):
+                costs.update(member.draft_costs())
+        own = [costs[member.name] for member in self.members if member.name in costs]
+        step, token = sum(cost.step for cost in own), sum(cost.token for cost in own)
+        return {**costs, self.name: DraftCost(step, token)}
 
     def prepare(self, policy: DraftPolicy) -> None:
         for member in self.present():

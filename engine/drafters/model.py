@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.cost import DraftCost
 from engine.distribution import Distribution
 from engine.drafters.base import DraftPolicy, DraftRound, Observation, TargetNeeds
 from engine.drafters.stepping import draft_chain
@@ -17,6 +20,8 @@ from engine.proposal import Ballot, Proposal
 from engine.sampling import confidence
 
 _COMPARED_AT_ONCE = 256
+_MEASURED_TOKENS = 48
+_MEASURED_STEPS = 5
 
 
 class Translation(Protocol):
@@ -107,6 +112,25 @@ class ModelDrafter:
         wanted = self._wanted[:-1]
         if policy.may_catch_up(self.name, len(wanted) - len(self._context.tokens)):
             self._feed(wanted)
+
+    def draft_costs(self) -> Mapping[str, DraftCost]:
+        context = self._context
+        token = max(context.model.vocab.bos, 1)
+        length = min(_MEASURED_TOKENS, context.length_limit - 1)
+        context.clear()
+        context.feed([token] * length)  # sets things up
+        context.clear()
+        started = time.perf_counter()
+        context.feed([token] * length)
+        per_token = (time.perf_counter() - started) / length
+        steps = []
+        for _ in range(_MEASURED_STEPS):
+            started = time.perf_counter()
+            context.extend_to_last([token])
+            steps.append(time.perf_counter() - started)
+            context.truncate(length)
+        context.clear()
+        return {self.name: DraftCost(statistics.median(steps), per_token)}
 
     def propose(self, round_: DraftRound) -> Proposal:
         return draft_chain(self, round_)

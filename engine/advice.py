@@ -1,0 +1,66 @@
+"""What measured costs mean: how often a drafter has to be right, in numbers and in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.cost import CostModel
+
+LENGTHS = (1, 2, 3, 4, 6, 8)
+_HOPELESS = 0.97
+_HARD = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """acceptance: chance per token above which drafting `length` tokens a round beats plain
+    decoding; None where not even a drafter that is always right does. most: its speed-up then."""
+
+    length: int
+    acceptance: float | None
+    most: float
+
+
+def break_evens(
+    cost: CostModel, step: float, lengths: Sequence[int] = LENGTHS
+) -> tuple[BreakEven, ...]:
+    """step: seconds of one draft step."""
+    return tuple(_break_even(cost, step, length) for length in lengths)
+
+
+def _break_even(cost: CostModel, step: float, length: int) -> BreakEven:
+    rounds = (length * step + cost.pass_seconds(length + 1)) / cost.pass_seconds(1)
+    most = (length + 1) / rounds
+    if most <= 1.0:
+        return BreakEven(length, None, most)
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        if sum(middle**depth for depth in range(length + 1)) > rounds:
+            high = middle
+        else:
+            low = middle
+    return BreakEven(length, high, most)
+
+
+def advice(drafter: str, evens: Sequence[BreakEven]) -> str:
+    """One sentence on whether this drafter can pay."""
+    possible = [even for even in evens if even.acceptance is not None]
+    name = f"Drafting with {drafter}"
+    if not possible:
+        return (
+            f"{name} cannot pay here: checking drafted tokens takes this machine as long as "
+            "writing them."
+        )
+    easiest = min(possible, key=lambda even: even.acceptance or 0.0)
+    fastest = max(possible, key=lambda even: even.most)
+    needed = easiest.acceptance or 0.0
+    tokens = "token" if easiest.length == 1 else "tokens"
+    condition = f"with {easiest.length} {tokens} a round, {needed:.0%} have to be right"
+    limit = f"at best {fastest.most:.1f} times as fast"
+    if needed > _HOPELESS:
+        return f"{name} hardly ever pays here: {condition}, {limit}."
+    if needed > _HARD:
+        return f"{name} pays only on very predictable text: {condition}, {limit}."
+    return f"{name} pays here: {condition}, {limit}."
