@@ -144,6 +144,7 @@ def race_requests(base: GenerateRequest) -> tuple[GenerateRequest, GenerateReque
     drafting = base.drafting
     if drafting.speculate == "off":
         drafting = replace(drafting, speculate="auto")
+    drafting = replace(drafting, acceptance="exact")
     if base.sampling.temperature > 0.0:
         drafting = replace(drafting, coupling="seed")
     speculative = replace(

@@ -114,6 +114,8 @@ class LiveReply:
             "reused_prompt_tokens": event.reused_prompt_tokens,
             "stats": event.stats.to_json(),
         }
+        if not event.exact:
+            self.details["exact"] = False
         return self.end(event.finish)
 
     def _figures(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from engine.errors import BadOptionError
 from engine.request import (
+    Acceptance,
     Coupling,
     DraftMode,
     DraftParams,
@@ -45,6 +46,7 @@ class Settings:
     draft_max: int = 8
     draft_mode: DraftMode = "sampled"
     coupling: Coupling = "best"
+    acceptance: Acceptance = "exact"
     earlier_chats: EarlierChats = "off"
     context_length: int = 0
     threads: int = 0
@@ -61,7 +63,9 @@ class Settings:
             messages=system + messages,
             max_tokens=self.max_tokens,
             sampling=self.sampling_params(),
-            drafting=DraftParams(self.speculate, self.draft_max, self.draft_mode, self.coupling),
+            drafting=DraftParams(
+                self.speculate, self.draft_max, self.draft_mode, self.coupling, self.acceptance
+            ),
             overflow=self.overflow,
             copy_from=earlier,
         )
@@ -237,6 +241,15 @@ FIELDS = (
         choices=(("best", "Best acceptance"), ("seed", "Same text per seed")),
     ),
     Field(
+        "acceptance",
+        "Acceptance",
+        "choice",
+        "Drafting",
+        "Exact: the text follows the target's own distribution. Typical keeps more drafts, but"
+        " changes the text above temperature 0; such replies say so.",
+        choices=(("exact", "Exact"), ("typical", "Typical (changes the text)")),
+    ),
+    Field(
         "earlier_chats",
         "Copy from earlier chats",
         "choice",
@@ -313,6 +326,8 @@ def settings_from_json(data: dict[str, Any]) -> Settings:
     # The requests check what only they know.
     settings.generate_request((Message("user", "check"),))
     settings.load_request("check", ())
+    if settings.acceptance == "typical" and settings.numerics == "strict":
+        raise BadOptionError("Typical acceptance changes the text, and strict numerics keep it")
     return settings
 
 

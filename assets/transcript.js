@@ -241,7 +241,7 @@ export class Transcript {
     if (!token) return null;
     const number = element.dataset.number;
     const rejected = number === undefined ? null : token[6][number];
-    return { token, rejected, drafters: entry.details.drafters ?? [] };
+    return { token, rejected, number: Number(number), drafters: entry.details.drafters ?? [] };
   }
 
   onScroll() {
@@ -289,6 +289,12 @@ function figuresOf(details) {
       "Set this seed to get the reply again; with speculation on auto, set the coupling to " +
       "Same text per seed as well";
     figures.push([`seed ${seed}`, title]);
+  }
+  if (details.exact === false) {
+    const title =
+      "Typical acceptance kept tokens that the target alone would have drawn more rarely; " +
+      "choose the acceptance Exact in the settings for the target's own distribution";
+    figures.push(["text changed by typical acceptance", title]);
   }
   if (finish) figures.push([FINISHES[finish] ?? finish, `model ${details.model}`]);
   return figures;

@@ -1,14 +1,16 @@
 """Verification rules: which proposed tokens stay, and which token follows them. Pure functions.
 
 p is the target's distribution, q the draft's, both after the request's temperature and
-truncation. Every rule leaves the law of the emitted tokens equal to p's, provided that q is the
-distribution a token was really drawn from and a drafter decides to stop before it draws.
+truncation. Every rule but the last leaves the law of the emitted tokens equal to p's, provided
+that q is the distribution a token was really drawn from and a drafter decides to stop before it
+draws.
 
 - point-mass: one sample of p at every node, the walk goes on while it meets a child.
 - ratio: accept with min(1, p/q), else the residual (Leviathan et al. 2023, 2211.17192).
 - block: the whole chain is tested as one block (Sun et al. 2024, 2403.10444, algorithm 2).
 - multi-candidate: siblings one after another, each against what the earlier ones left of p
   (Miao et al. 2023, 2305.09781; without replacement: Chen et al. 2024, 2402.12374).
+- typical: not exact, see engine.typical.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ from numpy.typing import NDArray
 from engine.distribution import Distribution
 from engine.proposal import ROOT, Ballot, Proposal
 from engine.randomness import TargetStream
-from engine.request import Coupling
+from engine.request import Acceptance, Coupling
+from engine.typical import typical_path
 
-Rule = Literal["point-mass", "ratio", "block", "multi-candidate"]
+Rule = Literal["point-mass", "ratio", "block", "multi-candidate", "typical"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +44,14 @@ class Verdict:
     kind: Literal["correction", "bonus", "plain"]
 
 
-def choose_rule(proposal: Proposal, coupling: Coupling) -> Rule:
-    """The rule that accepts most for what the proposal carries.
+def choose_rule(proposal: Proposal, coupling: Coupling, acceptance: Acceptance = "exact") -> Rule:
+    """The exact rule that accepts most for what the proposal carries, unless told otherwise.
 
     Coupling "seed" always samples p itself: with a CoupledStream the text then depends on the
     seed alone, whatever the drafter.
     """
+    if acceptance == "typical":
+        return "typical"
     if coupling == "seed" or not proposal.is_sampled:
         return "point-mass"
     if not proposal.is_chain:
@@ -71,6 +76,8 @@ def verify(
         return Verdict((), stream.draw(targets[0], position), "plain")
     if rule == "point-mass":
         return _verify_point_mass(proposal, targets, position, stream)
+    if rule == "typical":
+        return _verify_typical(proposal, targets, position, stream)
     if rule == "multi-candidate":
         return _verify_multi_candidate(proposal, targets, position, stream)
     if not proposal.is_chain:
@@ -113,6 +120,15 @@ def _verify_point_mass(
             return Verdict(tuple(path), token, "correction")
         path.append(matching)
         node = matching
+
+
+def _verify_typical(
+    proposal: Proposal, targets: Sequence[Distribution], position: int, stream: TargetStream
+) -> Verdict:
+    path = typical_path(proposal, targets)
+    node = path[-1] if path else ROOT
+    token = stream.draw(targets[node + 1], position + len(path))
+    return Verdict(path, token, "correction" if proposal.children(node) else "bonus")
 
 
 def _verify_ratio(

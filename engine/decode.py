@@ -250,7 +250,8 @@ class RoundLoop:
         return targets
 
     def _accept(self, proposal: Proposal, targets: Sequence[Distribution]) -> Verdict:
-        rule = choose_rule(proposal, self._options.drafting.coupling)
+        drafting = self._options.drafting
+        rule = choose_rule(proposal, drafting.coupling, drafting.acceptance)
         return verify(proposal, targets, len(self.context), rule, self._streams.target)
 
 

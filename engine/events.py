@@ -155,7 +155,10 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The end of a run. text: the whole reply. stats: its figures, one definition for everyone."""
+    """The end of a run. text: the whole reply. stats: its figures, one definition for everyone.
+
+    exact: whether the text follows the target's own distribution; typical acceptance changes it.
+    """
 
     text: str
     tokens: tuple[int, ...]
@@ -164,9 +167,10 @@ class Finished:
     reused_prompt_tokens: int
     seed: int
     stats: Stats
+    exact: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """The fixed object of `forerun generate --json`."""
+        """The fixed object of `forerun generate --json`; a text that is not exact says so."""
         return {
             "text": self.text,
             "tokens": list(self.tokens),
@@ -175,6 +179,7 @@ class Finished:
             "reused_prompt_tokens": self.reused_prompt_tokens,
             "seed": self.seed,
             "stats": self.stats.to_json(),
+            **({} if self.exact else {"exact": False, "acceptance": "typical"}),
         }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from engine.controller import Controller
 from engine.decode import LoopOptions, RoundLoop, Streams
 from engine.drafters.base import Drafter, Preparing
-from engine.errors import EngineError
+from engine.errors import BadOptionError, EngineError
 from engine.events import Finished, Notice, PromptProgress, RoundTrace, RunEvent
 from engine.llama.context import PREFILL_CHUNK, Context
 from engine.randomness import CoupledStream, IndependentStream
@@ -38,6 +38,11 @@ class Reply:
     def __init__(
         self, setup: ReplySetup, request: GenerateRequest, prompt: Sequence[int], seed: int
     ) -> None:
+        """BadOptionError when the request does not go with how the target was loaded."""
+        if request.drafting.acceptance == "typical" and setup.context.options.exact_order:
+            raise BadOptionError(
+                "typical acceptance changes the text, and strict numerics keep it: use one of them"
+            )
         self._setup = setup
         self._request = request
         self._prompt = list(prompt)
@@ -111,7 +116,15 @@ class Reply:
             reused_prompt_tokens=self._reused,
             seed=self._seed,
             stats=self._counter.snapshot(),
+            exact=self._is_exact,
         )
+
+    @property
+    def _is_exact(self) -> bool:
+        """Typical acceptance at temperature 0 is greedy decoding, and without drafts nothing."""
+        request = self._request
+        changes = request.drafting.acceptance == "typical" and request.sampling.temperature > 0.0
+        return not (changes and self._counter.snapshot().proposed)
 
 
 def _streams(seed: int, coupling: Coupling) -> Streams:

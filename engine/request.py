@@ -12,6 +12,7 @@ Speculate = Literal["off", "always", "auto"]
 Numerics = Literal["fast", "strict"]
 Coupling = Literal["best", "seed"]
 DraftMode = Literal["sampled", "argmax"]
+Acceptance = Literal["exact", "typical"]
 Overflow = Literal["refuse", "trim"]
 
 
@@ -58,18 +59,27 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class DraftParams:
-    """How far and how to draft. draft_max is the deepest proposal of a round, in tokens."""
+    """How far and how to draft. draft_max is the deepest proposal of a round, in tokens.
+
+    acceptance: "typical" changes the text above temperature 0; see engine.typical.
+    """
 
     speculate: Speculate = "auto"
     draft_max: int = 8
     mode: DraftMode = "sampled"
     coupling: Coupling = "best"
+    acceptance: Acceptance = "exact"
 
     def __post_init__(self) -> None:
         _require(self.speculate in ("off", "always", "auto"), "speculate", "off, always or auto")
         _require(1 <= self.draft_max <= 64, "draft-max", "between 1 and 64")
         _require(self.mode in ("sampled", "argmax"), "draft-mode", "sampled or argmax")
         _require(self.coupling in ("best", "seed"), "coupling", "best or seed")
+        _require(self.acceptance in ("exact", "typical"), "acceptance", "exact or typical")
+        if self.acceptance == "typical" and self.coupling == "seed":
+            raise BadOptionError(
+                "typical acceptance changes the text, and the coupling seed keeps it: choose one"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ WEB = frozenset({"gradio", "gradio_client", "fastapi", "starlette", "uvicorn"})
 NATIVE = frozenset({"ctypes", "llama_cpp"})
 PURE = frozenset(
     f"engine.{name}"
-    for name in ("acceptance", "distribution", "proposal", "randomness", "sampling")
+    for name in ("acceptance", "distribution", "proposal", "randomness", "sampling", "typical")
 )
 PURE_MAY_IMPORT = PURE | {"engine.errors", "engine.request", "numpy"}
 PURE_STANDARD = frozenset(

@@ -7,6 +7,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -53,6 +54,12 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_sampling_options(parser)
     add_draft_options(parser)
+    parser.add_argument(
+        "--acceptance",
+        choices=("exact", "typical"),
+        default="exact",
+        help="typical keeps more drafts but CHANGES the text above temperature 0",
+    )
     parser.add_argument("--trace", type=Path, metavar="F.jsonl", help="one round a line")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.set_defaults(func=run)
@@ -79,7 +86,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _request(arguments: argparse.Namespace) -> GenerateRequest:
-    sampling, drafting = sampling_params(arguments), draft_params(arguments)
+    sampling = sampling_params(arguments)
+    drafting = replace(draft_params(arguments), acceptance=arguments.acceptance)
+    if arguments.acceptance == "typical" and arguments.numerics == "strict":
+        raise BadOptionError("--acceptance typical changes the text, --numerics strict keeps it")
     copy_from = tuple(read_text(file) for file in arguments.copy_from)
     text = arguments.prompt
     if arguments.prompt_file is not None:
@@ -160,6 +170,8 @@ def _footer(finished: Finished) -> str:
         parts.append(f"acceptance rate {stats.acceptance_rate:.0%}")
     if stats.mean_accepted_length is not None and stats.proposed:
         parts.append(f"mean accepted length {stats.mean_accepted_length:.2f}")
+    if not finished.exact:
+        parts.append("typical acceptance: not the text of the target alone")
     parts.append(f"finish: {finished.finish}")
     parts.append(f"seed {finished.seed}")
     return " · ".join(parts)

@@ -2,7 +2,8 @@
 
 The heads read the hidden state of the row that decided the context's last token, which the
 target's own pass has computed already. Trees are made of point masses and chains carry the q they
-were drawn from, so every rule stays exact; the paper's "typical acceptance" is not used.
+were drawn from, so every rule stays exact; the paper's "typical acceptance" is an option of the
+request (engine.typical).
 """
 
 from __future__ import annotations

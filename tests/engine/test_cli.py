@@ -206,3 +206,12 @@ def test_doctor_reports_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_bad_option_is_a_request_error() -> None:
     assert BadOptionError.exit_code == 2
+
+
+def test_typical_acceptance_and_strict_numerics_exclude_each_other(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    command = ["generate", "--target", "starter", "--prompt", "x", "--data-dir", str(tmp_path)]
+    for other in (["--numerics", "strict"], ["--coupling", "seed"]):
+        assert main([*command, "--acceptance", "typical", *other]) == 2
+        assert "changes the text" in capsys.readouterr().err

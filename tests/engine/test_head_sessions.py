@@ -15,7 +15,7 @@ from engine.llama.abort import AbortFlag
 from engine.llama.library import Library
 from engine.models.gguf import inspect
 from engine.models.medusa_file import trimmed, write_medusa
-from engine.request import DraftParams, GenerateRequest, LoadRequest, SamplingParams
+from engine.request import DraftParams, GenerateRequest, LoadRequest, SamplingParams, Speculate
 from engine.session import Session
 from tests.eagle3_gguf import Eagle3Shape, write_eagle3
 from tests.engine.conftest import THREADS
@@ -109,3 +109,31 @@ def test_an_impossible_load_leaves_the_present_one(session: Session, target: Pat
         with pytest.raises(error):
             load(session, small, drafter)
         assert reply(session).tokens == plain.tokens
+
+
+def test_typical_acceptance_is_told_and_not_for_strict_numerics(
+    session: Session, target: Path
+) -> None:
+    load(session, target, None)
+    heads = heads_for(target, "medusa", reply(session).tokens)
+    load(session, target, f"medusa:tree=12:{heads}")
+
+    def typical(temperature: float, speculate: Speculate = "always") -> Finished:
+        request = GenerateRequest(
+            raw_prompt="The old lighthouse keeper",
+            max_tokens=30,
+            sampling=SamplingParams(temperature=temperature, seed=1),
+            drafting=DraftParams(speculate, 4, acceptance="typical"),
+        )
+        finished = list(session.generate(request, lambda: False))[-1]
+        assert isinstance(finished, Finished)
+        return finished
+
+    greedy, drawn = typical(0.0), typical(1.5)
+    assert greedy.exact and greedy.tokens == reply(session).tokens
+    assert not drawn.exact and drawn.stats.proposed > 0
+    assert typical(1.5, "off").exact, "nothing was drafted"
+    request = LoadRequest(str(target), "ngram", 256, THREADS, numerics="strict")
+    session.load(request, lambda _label, _fraction: None)
+    with pytest.raises(BadOptionError, match="strict numerics keep it"):
+        typical(1.0)
