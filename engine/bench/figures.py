@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.bench.samples import PLAIN, BenchSample
+from engine.oracle import OracleReport
 
 REPORT_VERSION = 1
 _RESAMPLES = 2000
@@ -34,6 +35,8 @@ class ModeFigures:
     verified at depth 1, 2, ... Shares and overhead are None where a mode does not tell them.
     largest_gap: of the first differences from plain's text, in logits. memory_bytes: the largest
     resident size of the process seen (memory-mapped weights included, which processes share).
+    oracle_share: of the speed that the best schedule would have reached; oracle_speedup: that one
+    over plain decoding (engine/oracle.py says what is assumed).
     """
 
     mode: str
@@ -53,6 +56,8 @@ class ModeFigures:
     largest_gap: float | None
     memory_bytes: int | None
     is_peer: bool
+    oracle_share: float | None
+    oracle_speedup: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +192,8 @@ def _mode_figures(mode: str, samples: Sequence[BenchSample]) -> ModeFigures:
         largest_gap=_largest_gap(samples),
         memory_bytes=max(memory, default=None),
         is_peer=samples[0].is_peer,
+        oracle_share=_oracle_ratio(samples, lambda one: one.taken_seconds),
+        oracle_speedup=_oracle_ratio(samples, lambda one: one.plain_seconds, inverse=True),
     )
 
 
@@ -203,6 +210,17 @@ def _overhead(samples: Sequence[BenchSample]) -> float:
     return 1e3 * statistics.median(
         sample.stats.overhead_seconds / max(1, sample.stats.emitted) for sample in samples
     )
+
+
+def _oracle_ratio(
+    samples: Sequence[BenchSample], part: Callable[[OracleReport], float], inverse: bool = False
+) -> float | None:
+    """Best seconds of all prompts over another part of them."""
+    reports = [sample.oracle for sample in samples if sample.oracle is not None]
+    if not reports:
+        return None
+    ratio = sum(one.best_seconds for one in reports) / sum(part(one) for one in reports)
+    return 1.0 / ratio if inverse else ratio
 
 
 def _largest_gap(samples: Sequence[BenchSample]) -> float | None:

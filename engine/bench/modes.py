@@ -113,7 +113,9 @@ def drafting_modes(
     drafting = {f"{drafter} auto": DraftParams(speculate="auto")}
     for length in fixed:
         drafting[f"{drafter} k={length}"] = DraftParams(speculate="always", draft_max=length)
-    return [_mode(name, engine, settings, how, drafter) for name, how in drafting.items()]
+    modes = [_mode(name, engine, settings, how, drafter) for name, how in drafting.items()]
+    auto = replace(modes[0], decides=True, draft_max=DraftParams().draft_max)
+    return [auto, *modes[1:]]
 
 
 def _mode(

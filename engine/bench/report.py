@@ -69,6 +69,16 @@ def peer_sentence(report: BenchReport) -> str:
     return f"{peer.ours} is {ratio} as fast as {peer.theirs}, the best of the other program's."
 
 
+def oracle_sentences(report: BenchReport) -> list[str]:
+    """One for each mode that was compared with the best schedule for its texts."""
+    return [
+        f"{one.mode} reached {one.oracle_share:.0%} of the speed of the best schedule, which knows "
+        f"in advance what is kept ({one.oracle_speedup:.2f}x)."
+        for one in report.overall
+        if one.oracle_share is not None
+    ]
+
+
 def _sections(report: BenchReport) -> list[tuple[str, str]]:
     modes = [figures.mode for figures in report.overall]
     drafting = [mode for mode in modes if mode != PLAIN]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from engine.bench.oracles import PassTimes, oracle_of
 from engine.bench.samples import (
     PLAIN,
     BenchMode,
@@ -60,6 +61,7 @@ class Bench:
         self._modes = modes
         self._greedy = greedy
         self._on_progress = on_progress
+        self._times = PassTimes()
         self._done = 0
         self._total = 0
         self._started = 0.0
@@ -95,9 +97,11 @@ class Bench:
         self, prompt: TrialPrompt, taken: dict[str, BenchReply]
     ) -> tuple[BenchSample, ...]:
         plain = taken[PLAIN].finished
+        replies = [(mode, taken[mode.name]) for mode in self._modes]
+        for _, reply in replies:
+            self._times.add(reply)
         samples = []
-        for mode in self._modes:
-            reply = taken[mode.name]
+        for mode, reply in replies:
             if reply.finished.prompt_tokens != plain.prompt_tokens:
                 raise RunError(
                     f"{mode.name} read {reply.finished.prompt_tokens} tokens of a prompt that has "
@@ -108,7 +112,9 @@ class Bench:
             difference = None
             if same is False:
                 difference = self._difference(prompt, plain.tokens, reply.finished.tokens)
-            samples.append(_sample(mode, prompt, reply, plain_of(taken), same, difference))
+            sample = _sample(mode, prompt, reply, seconds_per_token(plain.stats))
+            oracle = oracle_of(mode, replies, self._times) if self._greedy else None
+            samples.append(replace(sample, same_text=same, difference=difference, oracle=oracle))
         return tuple(samples)
 
     def _difference(
@@ -122,18 +128,8 @@ class Bench:
         return Difference(position, None if gap is None else gap(prompt, plain[:position]))
 
 
-def plain_of(taken: dict[str, BenchReply]) -> float:
-    """Plain decoding's seconds per token."""
-    return seconds_per_token(taken[PLAIN].finished.stats)
-
-
 def _sample(
-    mode: BenchMode,
-    prompt: TrialPrompt,
-    reply: BenchReply,
-    plain_seconds: float,
-    same_text: bool | None,
-    difference: Difference | None,
+    mode: BenchMode, prompt: TrialPrompt, reply: BenchReply, plain_seconds: float
 ) -> BenchSample:
     return BenchSample(
         mode=mode.name,
@@ -142,8 +138,6 @@ def _sample(
         stats=reply.finished.stats,
         prompt_tokens=reply.finished.prompt_tokens,
         plain_seconds_per_token=plain_seconds,
-        same_text=same_text,
-        difference=difference,
         memory_bytes=reply.memory_bytes,
         passes=tuple(
             (1 + len(trace.proposed), round(trace.seconds.target, 6)) for trace in reply.rounds

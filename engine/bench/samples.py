@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.events import Finished, RoundTrace
+from engine.oracle import OracleReport
 from engine.prompts import TrialPrompt
 from engine.stats import DrafterCount, MemberCount, Stats
 
@@ -28,7 +29,8 @@ class BenchMode:
 
     gap: distance in logits of the two likeliest tokens after a prompt and a continuation; only
     plain's is asked. is_peer: another program.
-    drafter: the expression it drafts with, None for plain and for other programs.
+    drafter: the expression it drafts with, None for plain and for other programs. decides: how far
+    to draft in each round, up to draft_max; such a mode is compared with its oracle.
     """
 
     name: str
@@ -36,6 +38,8 @@ class BenchMode:
     gap: Callable[[TrialPrompt, tuple[int, ...]], float] | None = None
     is_peer: bool = False
     drafter: str | None = None
+    decides: bool = False
+    draft_max: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,8 @@ class BenchSample:
     """One reply. plain_seconds_per_token: of plain decoding on the same prompt, next to it.
 
     same_text: equal to plain's; None for plain itself and for sampled text. passes: rows and
-    seconds of every target pass, as they were in the rounds.
+    seconds of every target pass, as they were in the rounds. oracle: what the best schedule would
+    have reached on this text, for greedy chains of a mode that decides.
     """
 
     mode: str
@@ -65,6 +70,7 @@ class BenchSample:
     memory_bytes: int | None = None
     passes: tuple[tuple[int, float], ...] = ()
     is_peer: bool = False
+    oracle: OracleReport | None = None
 
     @property
     def seconds_per_token(self) -> float:
@@ -75,7 +81,7 @@ class BenchSample:
         return self.plain_seconds_per_token / self.seconds_per_token
 
     def to_json(self) -> dict[str, Any]:
-        """Without loss: `sample_from_json` makes the same sample of it."""
+        """`sample_from_json` makes the same sample of it, for all figures of a bench."""
         difference = None if self.difference is None else asdict(self.difference)
         return {
             "mode": self.mode,
@@ -89,6 +95,7 @@ class BenchSample:
             "memory_bytes": self.memory_bytes,
             "passes": [list(one) for one in self.passes],
             "is_peer": self.is_peer,
+            "oracle": None if self.oracle is None else asdict(self.oracle),
             "stats": self.stats.to_json(),
         }
 
@@ -113,6 +120,21 @@ def sample_from_json(data: Mapping[str, Any]) -> BenchSample:
         memory_bytes=data["memory_bytes"],
         passes=tuple((int(rows), float(seconds)) for rows, seconds in data["passes"]),
         is_peer=bool(data["is_peer"]),
+        oracle=_oracle_from_json(data["oracle"]),
+    )
+
+
+def _oracle_from_json(data: Mapping[str, Any] | None) -> OracleReport | None:
+    if data is None:
+        return None
+    return OracleReport(
+        tokens=data["tokens"],
+        known=data["known"],
+        plain_seconds=data["plain_seconds"],
+        taken_seconds=data["taken_seconds"],
+        best_seconds=data["best_seconds"],
+        fixed_seconds=data["fixed_seconds"],
+        fixed_length=data["fixed_length"],
     )
 
 

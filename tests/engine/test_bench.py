@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -11,10 +13,10 @@ from engine.bench.modes import BenchSettings, BenchStoppedError, EngineUnderTest
 from engine.bench.run import Bench, BenchProgress
 from engine.bench.samples import BenchMode, BenchReply, sample_from_json
 from engine.errors import BadOptionError
-from engine.events import Finished
+from engine.events import EmittedToken, Finished, ProposedToken, RoundSeconds, RoundTrace
 from engine.prompts import TrialPrompt
 from engine.request import SamplingParams
-from engine.stats import Stats
+from engine.stats import Stats, StatsCounter
 from tests.fakes_engine import FakeEngine
 
 PROMPTS = (TrialPrompt("one", "code"), TrialPrompt("two", "code"), TrialPrompt("three", "prose"))
@@ -142,6 +144,54 @@ def test_samples_survive_json() -> None:
     report, _, _ = measure({"plain": PLAIN, "odd": FAST})
     data = json.loads(json.dumps(report.to_json()))
     assert [sample_from_json(one) for one in data["samples"]] == list(report.samples)
+
+
+def test_auto_is_compared_with_the_best_schedule_for_its_text() -> None:
+    """Plain: one-row passes of 1 s. auto: drafts one token each round, kept; 1.5 s a round."""
+    slow, fast = (rounds_of(drafted, 4) for drafted in (0, 1))
+    modes = []
+    for name, rounds in (("plain", slow), ("auto", fast)):
+        counter = StatsCounter()
+        for trace in rounds:
+            counter.add(trace)
+        finished = Finished("", (1,) * 4, "length", 7, 0, 0, counter.snapshot())
+        reply = BenchReply(finished, rounds)
+        drafter = None if name == "plain" else "d"
+        mode = BenchMode(name, partial(given, reply), drafter=drafter, decides=name == "auto")
+        modes.append(replace(mode, draft_max=3))
+    bench = Bench(modes, greedy=True, on_progress=lambda _: None)
+    plain, auto = next(bench.samples(PROMPTS))
+    assert plain.oracle is None
+    assert auto.oracle is not None
+    assert auto.oracle.plain_seconds == pytest.approx(4.0)
+    assert auto.oracle.taken_seconds == pytest.approx(2 * 1.75)
+    assert auto.oracle.best_seconds == pytest.approx(3.5)
+    figures = summarise([plain, auto]).overall[1]
+    assert figures.oracle_share == pytest.approx(1.0)
+    assert figures.oracle_speedup == pytest.approx(4.0 / 3.5)
+    back = sample_from_json(json.loads(json.dumps(auto.to_json())))
+    assert back.oracle == auto.oracle
+    sampled = Bench(modes, greedy=False, on_progress=lambda _: None)
+    assert next(sampled.samples(PROMPTS))[1].oracle is None
+
+
+def given(reply: BenchReply, prompt: TrialPrompt) -> BenchReply:
+    return reply
+
+
+def rounds_of(drafted: int, tokens: int) -> tuple[RoundTrace, ...]:
+    """Rounds whose drafts are all kept: 1 s a pass, half a second more a row, 0.25 s a draft."""
+    rounds = []
+    for number in range(tokens // (drafted + 1)):
+        proposed = tuple(
+            ProposedToken(1, "x", depth - 1, depth + 1, "d", 1.0, None, True)
+            for depth in range(drafted)
+        )
+        kept = tuple(EmittedToken(1, "x", "accepted", "d", 1.0, None, 1) for _ in proposed)
+        last = EmittedToken(1, "x", "bonus" if drafted else "plain", None, 1.0, None, None)
+        seconds = RoundSeconds(0.25 * drafted, 1.0 + 0.5 * drafted, 0.0)
+        rounds.append(RoundTrace(number, 0, proposed, (*kept, last), seconds, not drafted))
+    return tuple(rounds)
 
 
 def test_a_prompt_that_occurs_twice_is_refused() -> None:

@@ -1,0 +1,56 @@
+"""auto's share of what the best schedule would have reached on the same text, prompt by prompt."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from engine.bench.samples import BenchMode, BenchReply
+from engine.cost import CostModel
+from engine.events import RoundTrace
+from engine.oracle import OracleReport, consult_oracle, merged_hits, recorded_hits
+
+
+class PassTimes:
+    """T(n) of a run as it was in its rounds so far: medians, so that one slow pass is nothing."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[int, list[float]] = {}
+
+    def add(self, reply: BenchReply) -> None:
+        for trace in reply.rounds:
+            self._seconds.setdefault(1 + len(trace.proposed), []).append(trace.seconds.target)
+
+    def model(self) -> CostModel | None:
+        """None before there was a pass of one row."""
+        if 1 not in self._seconds:
+            return None
+        return CostModel({rows: statistics.median(seen) for rows, seen in self._seconds.items()})
+
+
+def oracle_of(
+    mode: BenchMode, taken: Sequence[tuple[BenchMode, BenchReply]], times: PassTimes
+) -> OracleReport | None:
+    """For a mode that decides how far to draft, on greedy text; None where nothing can be said.
+
+    taken: all replies to the prompt. What the drafter would have proposed is known from the
+    replies of this drafter that have the same text, at fixed lengths too. Trees have no oracle.
+    """
+    cost = times.model()
+    own = next(reply for other, reply in taken if other is mode)
+    if cost is None or not mode.decides or not _are_chains(own.rounds):
+        return None
+    same = [
+        recorded_hits(reply.rounds)
+        for other, reply in taken
+        if other.drafter == mode.drafter
+        and reply.finished.tokens == own.finished.tokens
+        and _are_chains(reply.rounds)
+    ]
+    return consult_oracle(own.rounds, merged_hits(same), cost.pass_seconds, mode.draft_max)
+
+
+def _are_chains(rounds: Sequence[RoundTrace]) -> bool:
+    return all(
+        node.parent == index - 1 for trace in rounds for index, node in enumerate(trace.proposed)
+    )
