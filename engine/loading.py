@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import psutil
 
-from engine.derived import default_skip
 from engine.drafters.build_heads import heads_path
 from engine.drafters.eagle_graph import LEVEL_ROWS
-from engine.drafters.expression import DrafterExpression, parse_expression, parse_skip
+from engine.drafters.expression import DrafterExpression, parse_expression
 from engine.drafters.heads_argument import parse_heads
 from engine.drafters.named import resolved
 from engine.errors import BadOptionError, MemoryLimitError, ModelFileError, RunError
@@ -39,6 +38,7 @@ from engine.models.pair import require_pair
 from engine.models.token_map import require_shared
 from engine.models.trained import for_target
 from engine.request import LoadRequest
+from engine.skip_choice import layers_to_skip
 from engine.strict import StrictSetup, find_strict_setup
 
 Report = Callable[[str, float], None]
@@ -129,7 +129,10 @@ class Loader:
                 require(target, path)
                 plans.append(ModelPlan(inspect(path), gpu_layers, output_rows=1, swa_full=False))
             elif leaf.kind == "early-exit":
-                skipped = _skipped_info(leaf, target_info)
+                known = Measurements(self._folder.measurements_file)
+                layers = target_info.block_count
+                skip = layers_to_skip(leaf.argument, target, layers, known)
+                skipped = _skipped_info(skip, target_info)
                 plans.append(ModelPlan(skipped, gpu_layers, output_rows=1, swa_full=False))
             elif leaf.kind == "medusa":
                 file = parse_heads(leaf.kind, leaf.argument).file
@@ -204,9 +207,8 @@ def default_threads() -> int:
     return psutil.cpu_count(logical=False) or os.cpu_count() or 1
 
 
-def _skipped_info(leaf: DrafterExpression, info: GgufInfo) -> GgufInfo:
+def _skipped_info(skip: Sequence[int], info: GgufInfo) -> GgufInfo:
     """What the target without some of its layers will look like."""
-    skip = parse_skip(leaf.argument) if leaf.argument else default_skip(info.block_count)
     if any(layer >= info.block_count for layer in skip) or len(skip) >= info.block_count:
         raise BadOptionError(
             f"early-exit: the target has layers 0 to {info.block_count - 1}, "

@@ -16,9 +16,9 @@ def add_load_options(parser: argparse.ArgumentParser, *, drafter_required: bool)
         "--drafter",
         required=drafter_required,
         metavar="D",
-        help="model:M, tli:M (another tokenizer), ngram, early-exit[:skip=10+13], medusa:F,"
-        " eagle:F, eagle3:F, mtp, recycle[:tree=24], or a group: first, best, vote, mixture"
-        " or union(D,D), tree(D)",
+        help="model:M, tli:M (another tokenizer), ngram, early-exit[:skip=10+13],"
+        " early-exit:first=8, medusa:F, eagle:F, eagle3:F, mtp, recycle[:tree=24], or a group:"
+        " first, best, vote, mixture or union(D,D), tree(D)",
     )
     group.add_argument("--ctx", type=int, default=0, metavar="N", help="context length in tokens")
     group.add_argument("--threads", type=int, default=0, metavar="N", help="0: physical cores")

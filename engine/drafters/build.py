@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine.derived import default_skip, skipped_copy
+from engine.derived import skipped_copy
 from engine.drafters.base import Drafter, StepDrafter
 from engine.drafters.best import BestDrafter
 from engine.drafters.build_heads import build_eagle, build_eagle3, build_medusa, build_mtp
-from engine.drafters.expression import GROUP_KINDS, DrafterExpression, parse_skip, parse_tree
+from engine.drafters.expression import GROUP_KINDS, DrafterExpression, parse_tree
 from engine.drafters.first import FirstDrafter
 from engine.drafters.mixture import MixtureDrafter
 from engine.drafters.model import ModelDrafter, SameTokens, Translation
@@ -29,6 +29,7 @@ from engine.models.gguf import inspect
 from engine.models.memory import ModelPlan, estimate
 from engine.models.pair import require_pair
 from engine.models.token_map import require_shared
+from engine.skip_choice import layers_to_skip
 
 
 def build_drafter(expression: DrafterExpression, workshop: Workshop) -> Drafter:
@@ -100,7 +101,9 @@ def _build_recycle(expression: DrafterExpression, workshop: Workshop) -> Drafter
 
 def _build_early_exit(expression: DrafterExpression, workshop: Workshop) -> Drafter:
     target = workshop.target
-    skip = parse_skip(expression.argument) if expression.argument else default_skip(target.layers)
+    skip = layers_to_skip(
+        expression.argument, target.path, target.layers, workshop.measurements
+    )
     label = f"leaving out layers {', '.join(map(str, skip))}"
     path = skipped_copy(
         target.path,

@@ -123,18 +123,13 @@ class EarlierCursor:
             return ()
         column = self._index.column(self._start, self._end, self._length)
         tokens, counts = np.unique(column[column != _BETWEEN], return_counts=True)
-        total = int(counts.sum())
-        if len(tokens) > 1:
-            order = sorted(range(len(tokens)), key=lambda i: (-counts[i], -self._recent(tokens[i])))
-        else:
-            order = list(range(len(tokens)))
-        return [
-            Continuation(int(tokens[i]), Evidence(self._length, int(counts[i]), total))
-            for i in order
-        ]
+        found = dict(zip(tokens.tolist(), counts.tolist(), strict=True))
+        order = sorted(found, key=lambda token: (-found[token], -self._recent(token)))
+        total = sum(found.values())
+        return [Continuation(token, Evidence(self._length, found[token], total)) for token in order]
 
     def _recent(self, token: int) -> int:
-        return self._index.most_recent(self._start, self._end, self._length, int(token))
+        return self._index.most_recent(self._start, self._end, self._length, token)
 
     def advance(self, token: int) -> None:
         if self._start < self._end and self._length < _SORTED_DEPTH:

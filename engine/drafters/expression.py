@@ -54,7 +54,7 @@ def parse_expression(text: str) -> DrafterExpression:
     if kind not in LEAF_KINDS:
         raise BadOptionError(
             f"unknown drafter {text!r}; use model:M, tli:M, ngram, early-exit[:skip=1+2], "
-            f"early-exit:NAME, medusa[:F], eagle:F, eagle3[:F], "
+            f"early-exit:first=8, early-exit:NAME, medusa[:F], eagle:F, eagle3[:F], "
             f" mtp, recycle[:tree=24] or a group such as first(D,D)"
         )
     if kind in ("model", "tli") and not argument:
@@ -62,7 +62,7 @@ def parse_expression(text: str) -> DrafterExpression:
     if kind in ("ngram", "mtp") and argument:
         raise BadOptionError(f"{kind} takes no argument")
     if kind == "early-exit" and "=" in argument:  # else it is a name
-        parse_skip(argument)
+        parse_early_exit(argument)
     if kind == "recycle" and argument:
         parse_tree(argument)
     if kind in HEAD_KINDS:
@@ -82,6 +82,16 @@ def _parse_group(kind: str, inner: str) -> DrafterExpression:
     if len(set(members)) < len(members):
         raise BadOptionError(f"{kind}(...) names a drafter twice")
     return DrafterExpression(kind, members=members)
+
+
+def parse_early_exit(argument: str) -> tuple[tuple[int, ...], int | None]:
+    """The layers to skip and None, or no layers and the number of first layers to keep."""
+    name, _, value = argument.partition("=")
+    if name != "first":
+        return parse_skip(argument), None
+    if not value.isascii() or not value.isdigit() or int(value) < 1:
+        raise BadOptionError(f"early-exit:{argument} is not of the form early-exit:first=8")
+    return (), int(value)
 
 
 def parse_skip(argument: str) -> tuple[int, ...]:

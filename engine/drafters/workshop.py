@@ -11,6 +11,7 @@ from engine.drafters.tap import TargetTap
 from engine.llama.abort import AbortFlag
 from engine.llama.log import NativeLog
 from engine.llama.model import Model
+from engine.measurements import Measurements
 
 Report = Callable[[str, float], None]
 
@@ -18,7 +19,7 @@ Report = Callable[[str, float], None]
 @dataclass(frozen=True, slots=True)
 class Workshop:
     """find_model: catalogue id or path to a file. tap: for drafters that read the target's layers.
-    earlier: texts to copy from besides the chat.
+    earlier: texts to copy from besides the chat. measurements: where searches left their results.
 
     report: what is being done, share of it done.
     """
@@ -34,3 +35,4 @@ class Workshop:
     report: Report
     tap: TargetTap = field(default_factory=TargetTap)
     earlier: EarlierTexts | None = None
+    measurements: Measurements | None = None
