@@ -15,7 +15,7 @@ _ALL_WIDTHS = (*range(1, 17), 24, 32)
 _DEEP_WIDTHS = (1, 4, 8)
 _SHALLOW = 32
 _AGREEMENT = 0.04  # median deviation from the median, as a share of it
-_PREFILL = {False: 192, True: 992}  # tokens, by thoroughness
+_PREFILL = {False: 128, True: 992}  # tokens, by thoroughness
 _SECONDS = {False: 3.0, True: 20.0}
 _REPEATS = {False: (2, 5), True: (3, 9)}
 

@@ -17,12 +17,12 @@ from engine.errors import ERROR_KINDS, EngineDiedError, EngineError
 from engine.events import Finished, Queued
 from engine.folders import DataFolder
 from engine.messages import (
+    Calibrate,
     Cancel,
     Command,
     Done,
     Failed,
     Generate,
-    LayersFound,
     Load,
     LoadedSummary,
     LoadProgress,
@@ -33,13 +33,11 @@ from engine.messages import (
     Ready,
     Reply,
     RunUpdate,
-    SearchLayers,
     Shutdown,
     Unload,
 )
 from engine.request import GenerateRequest, LoadRequest
 from engine.run import Run
-from engine.skip_report import SkipReport, SkipSearchRequest
 from engine.spawn import last_words, output_file, start_process
 from engine.stats import Stats
 
@@ -53,12 +51,10 @@ ProgressCallback = Callable[[LoadProgress], None]
 class _Waiter:
     """Someone blocked in a command. None ends the progress; the outcome is here by then."""
 
-    identity: int
     progress: SimpleQueue[LoadProgress | None] = field(default_factory=SimpleQueue)
     error: EngineError | None = None
     loaded: LoadedSummary | None = None
     made: Path | None = None
-    found: SkipReport | None = None
 
 
 class EngineClient:
@@ -101,10 +97,21 @@ class EngineClient:
 
         on_progress is called in the caller's thread.
         """
+        return self._bring(lambda identity: Load(identity, request), on_progress)
+
+    def calibrate(
+        self, request: LoadRequest, on_progress: ProgressCallback | None = None
+    ) -> LoadedSummary:
+        """Like load, after measuring for half a minute or more which setup is fastest here."""
+        return self._bring(lambda identity: Calibrate(identity, request), on_progress)
+
+    def _bring(
+        self, command: Callable[[int], Command], on_progress: ProgressCallback | None
+    ) -> LoadedSummary:
         self.start()
         with self._lock:
             self._send_reload()
-            waiter = self._submit(lambda identity: Load(identity, request))
+            waiter = self._submit(command)
         self._wait(waiter, on_progress)
         if waiter.loaded is None:
             raise EngineDiedError("the engine reported no loaded model")
@@ -148,23 +155,6 @@ class EngineClient:
         if waiter.made is None:
             raise EngineDiedError("the engine reported no file")
         return waiter.made
-
-    def search_layers(
-        self, request: SkipSearchRequest, on_progress: ProgressCallback | None = None
-    ) -> SkipReport:
-        """Layers that a drafter can do without; Ctrl+C ends it with the best so far."""
-        self.start()
-        with self._lock:
-            waiter = self._submit(lambda identity: SearchLayers(identity, request))
-        try:
-            self._wait(waiter, on_progress)
-        except KeyboardInterrupt:
-            with self._lock:
-                self._send(Cancel(waiter.identity))
-            self._wait(waiter, on_progress)
-        if waiter.found is None:
-            raise EngineDiedError("the engine reported no layers")
-        return waiter.found
 
     def close(self) -> None:
         """Stops runs and the engine process; closing twice is safe."""
@@ -229,7 +219,7 @@ class EngineClient:
         """Sends a command whose end someone waits for; with the lock held."""
         identity = next(self._numbers)
         self._send(make(identity))
-        waiter = self._waiters[identity] = _Waiter(identity)
+        waiter = self._waiters[identity] = _Waiter()
         return waiter
 
     def _send_reload(self) -> int | None:
@@ -293,21 +283,14 @@ class EngineClient:
                 waiter = self._waiters.get(reply.id)
                 if waiter is not None:
                     waiter.progress.put(reply)
-            elif isinstance(reply, Made | LayersFound):
-                self._deliver(reply)
+            elif isinstance(reply, Made):
+                waiter = self._waiters.pop(reply.id, None)
+                if waiter is not None:
+                    waiter.made = Path(reply.path)
+                    waiter.progress.put(None)
             else:
                 self._loaded = reply.loaded
                 self._finish(reply)
-
-    def _deliver(self, reply: Made | LayersFound) -> None:
-        waiter = self._waiters.pop(reply.id, None)
-        if waiter is None:
-            return
-        if isinstance(reply, Made):
-            waiter.made = Path(reply.path)
-        else:
-            waiter.found = reply.report
-        waiter.progress.put(None)
 
     def _finish(self, reply: Done | Failed) -> None:
         error = None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.advice import BreakEven
 from engine.events import RunEvent
 from engine.request import GenerateRequest, LoadRequest
-from engine.skip_report import SkipReport, SkipSearchRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,42 @@ class DrafterSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class DraftSpeed:
+    """One drafter's seconds: of a draft step, of a token of text taken in before drafting.
+
+    advice: one sentence on whether it can pay on this machine.
+    """
+
+    name: str
+    step: float
+    token: float
+    break_evens: tuple[BreakEven, ...]
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedSummary:
+    """What was measured of the loaded models. passes: seconds of T(n) by width n; prefill: prompt
+    tokens per second.
+
+    predicted: expected speed-up of automatic drafting over plain decoding, by kind of text
+    ("greedy", "sampled"), from these costs and what was seen of the drafter so far.
+    """
+
+    passes: Mapping[int, float]
+    prefill: float
+    threads: int
+    repack: bool
+    drafters: tuple[DraftSpeed, ...] = ()
+    predicted: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedSummary:
-    """What is in memory after a load. strict_width: widest bit-identical pass, None if fast."""
+    """What is in memory after a load. strict_width: widest bit-identical pass, None if fast.
+
+    speed: None where nothing was measured, because nothing drafts.
+    """
 
     request: LoadRequest
     target: ModelSummary
@@ -42,6 +77,7 @@ class LoadedSummary:
     has_chat_template: bool
     strict_width: int | None
     notices: tuple[str, ...] = ()
+    speed: SpeedSummary | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +94,14 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Load:
+    id: int
+    request: LoadRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrate:
+    """Measure thoroughly what request names, choose its setup, and load it."""
+
     id: int
     request: LoadRequest
 
@@ -92,19 +136,11 @@ class MakeModel:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchLayers:
-    """Find the layers that a drafter made of the model can do without. Cancel keeps the best."""
-
-    id: int
-    request: SkipSearchRequest
-
-
-@dataclass(frozen=True, slots=True)
 class Shutdown:
     pass
 
 
-Command = Load | Generate | Cancel | Unload | MakeModel | SearchLayers | Shutdown
+Command = Load | Calibrate | Generate | Cancel | Unload | MakeModel | Shutdown
 
 
 # From the engine process
@@ -161,16 +197,8 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class LayersFound:
-    """What SearchLayers found, as far as it came."""
-
-    id: int
-    report: SkipReport
-
-
-@dataclass(frozen=True, slots=True)
 class LogLines:
     lines: tuple[LogLine, ...]
 
 
-Reply = Ready | LoadProgress | Done | RunUpdate | Failed | Made | LayersFound | LogLines
+Reply = Ready | LoadProgress | Done | RunUpdate | Failed | Made | LogLines

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.auto_draft import AutoDraft, TextKind
-from engine.calibrate import measure_passes
+from engine.auto_draft import TextKind
 from engine.chat import ChatTemplate
 from engine.controller import AlwaysDraft, Controller, NeverDraft
-from engine.cost import CostModel
-from engine.derived import requantized_copy, skipped_copy
+from engine.derived import default_skip, requantized_copy, skipped_copy
 from engine.drafters.base import Drafter
 from engine.drafters.build import build_drafter
 from engine.drafters.earlier import EarlierTexts
@@ -19,7 +17,7 @@ from engine.drafters.ngram import MINIMUM_MATCH
 from engine.drafters.tap import TargetTap
 from engine.drafters.workshop import Workshop
 from engine.errors import BadOptionError, EngineError, RunError
-from engine.events import RunEvent
+from engine.events import Notice, RunEvent
 from engine.folders import DataFolder
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions, PassAborted
@@ -27,7 +25,6 @@ from engine.llama.library import Library
 from engine.llama.model import Model
 from engine.llama.vocab import Vocab
 from engine.loading import Loader, LoadPlan, Report
-from engine.measurements import Measurements
 from engine.messages import DrafterSummary, LoadedSummary, MakeModel, ModelSummary
 from engine.models.gguf import inspect
 from engine.models.memory import ModelPlan, estimate
@@ -35,9 +32,8 @@ from engine.prompt import build_prompt
 from engine.randomness import random_seed
 from engine.reply import Reply, ReplySetup
 from engine.request import GenerateRequest, LoadRequest
-from engine.skip_choice import layers_to_skip
-from engine.skip_job import SearchTools, search_layers
-from engine.skip_report import SkipReport, SkipSearchRequest
+from engine.setups import find_setup
+from engine.tuning import PairSpeed, Setup, Tuning
 
 WIDEST_PASS = 65
 
@@ -57,7 +53,7 @@ class _Loaded:
     template: ChatTemplate
     max_width: int
     summary: LoadedSummary
-    auto: AutoDraft | None
+    speed: PairSpeed | None
     held: list[int]
     ranked: int
     earlier: EarlierTexts | None
@@ -75,11 +71,15 @@ class Session:
         self._folder = data_folder
         self._abort = abort
         self._loader = Loader(library, data_folder)
+        self._tuning = Tuning(data_folder, library.version)
         self._loaded: _Loaded | None = None
 
     @property
     def summary(self) -> LoadedSummary | None:
-        return self._loaded.summary if self._loaded is not None else None
+        loaded = self._loaded
+        if loaded is None or loaded.speed is None:
+            return loaded.summary if loaded is not None else None
+        return replace(loaded.summary, speed=loaded.speed.summary())
 
     # Loading
 
@@ -89,15 +89,37 @@ class Session:
         plan = self._loader.plan(request, in_use)
         previous = self._loaded
         if previous is not None and _is_same(previous.plan, plan):
-            return previous.summary
+            return _known(self.summary)
+        return self._exchange(plan, report, thorough=False)
+
+    def calibrate(self, request: LoadRequest, report: Report) -> LoadedSummary:
+        """Measures at length, chooses the fastest setup, and loads that."""
+        plan = self._loader.plan(request, _bytes_in_use(self.summary))
+        return self._exchange(plan, report, thorough=True)
+
+    def _exchange(self, plan: LoadPlan, report: Report, *, thorough: bool) -> LoadedSummary:
+        previous = self._loaded
         self.unload()
         try:
-            self._loaded = self._open(plan, report)
+            if thorough and plan.request.numerics == "fast":
+                self._choose_setup(plan, report)
+            self._loaded = self._open(plan, report, thorough=thorough)
         except EngineError as error:
             if previous is not None:
                 self._bring_back(previous.plan, report, error)
             raise
-        return self._loaded.summary
+        return _known(self.summary)
+
+    def _choose_setup(self, plan: LoadPlan, report: Report) -> None:
+        def quiet(_label: str, _fraction: float) -> None:
+            pass
+
+        setup, _trials = find_setup(
+            lambda repack: self._loader.open_target(plan, repack, quiet),
+            plan.threads,
+            lambda fraction: report("trying setups of the target", fraction),
+        )
+        self._tuning.keep_setup(plan, setup)
 
     def _bring_back(self, plan: LoadPlan, report: Report, error: EngineError) -> None:
         try:
@@ -110,12 +132,14 @@ class Session:
             self._loaded.close()
             self._loaded = None
 
-    def _open(self, plan: LoadPlan, report: Report) -> _Loaded:
+    def _open(self, plan: LoadPlan, report: Report, *, thorough: bool = False) -> _Loaded:
         strict = (
             self._loader.strict_setup(plan, report) if plan.request.numerics == "strict" else None
         )
         strict_width = strict.width if strict is not None else None
-        model = self._loader.open_target(plan, strict is None or strict.repack, report)
+        setup = self._tuning.setup(plan) if strict is None else Setup(plan.threads, strict.repack)
+        plan = replace(plan, threads=setup.threads)
+        model = self._loader.open_target(plan, setup.repack, report)
         opened: list[Drafter | Context | Model] = [model]
         try:
             tap = TargetTap()
@@ -144,8 +168,11 @@ class Session:
                     f"{plan.target.name} keeps a recurrent state that cannot be rolled back, so "
                     "nothing can draft for it; load it without a drafter"
                 )
-            report("measuring this machine", 0.0)
-            auto = AutoDraft(CostModel(measure_passes(context))) if drafter is not None else None
+            speed = None
+            if drafter is not None or thorough:
+                report("measuring this machine", 0.0)
+                opened_pair = (context, drafter)
+                speed = self._tuning.pair(plan, setup, opened_pair, report, thorough=thorough)
             template = _chat_template(plan, model)
         except BaseException:
             for resource in opened:
@@ -159,7 +186,7 @@ class Session:
             template=template,
             max_width=min(strict_width or WIDEST_PASS, context.widest_verify),
             summary=_summary(plan, context, drafter, template, strict_width),
-            auto=auto,
+            speed=speed,
             held=[],
             ranked=tap.ranked,
             earlier=earlier,
@@ -186,7 +213,6 @@ class Session:
             find_model=self._loader.find_model,
             tap=tap,
             earlier=earlier,
-            measurements=Measurements(self._folder.measurements_file),
             report=report,
         )
         return build_drafter(plan.expression, workshop)
@@ -198,16 +224,9 @@ class Session:
         if command.file_format is not None:
             return requantized_copy(source, command.file_format, folder, log, report)
         layers = inspect(source).block_count
-        known = Measurements(self._folder.measurements_file)
-        skip = command.skip or layers_to_skip("", source, layers, known)
-        return skipped_copy(source, layers, skip, folder, log, report)
-
-    def search_layers(
-        self, request: SkipSearchRequest, report: Report, cancelled: Callable[[], bool]
-    ) -> SkipReport:
-        """The best sets of layers to leave out; early-exit uses the best one from now on."""
-        tools = SearchTools(self._folder, self._abort, self._library.log, report, cancelled)
-        return search_layers(self._loader.find_model(request.model), request, tools)
+        return skipped_copy(
+            source, layers, command.skip or default_skip(layers), folder, log, report
+        )
 
     # Replying
 
@@ -238,7 +257,15 @@ class Session:
             pass  # stopped inside a pass: what was emitted so far is the reply
         finally:
             loaded.held = reply.context_tokens
+        if loaded.speed is not None and setup.controller is loaded.speed.auto:
+            yield from self._keep_learned(loaded.speed)
         yield reply.finished()
+
+    def _keep_learned(self, speed: PairSpeed) -> Iterator[Notice]:
+        try:
+            self._tuning.keep(speed)
+        except OSError as error:
+            yield Notice(f"what was learned about drafting could not be kept: {error}")
 
 
 def _earlier_texts(plan: LoadPlan, model: Model) -> EarlierTexts | None:
@@ -251,6 +278,12 @@ def _earlier_texts(plan: LoadPlan, model: Model) -> EarlierTexts | None:
     )
 
 
+def _known(summary: LoadedSummary | None) -> LoadedSummary:
+    if summary is None:
+        raise RunError("nothing is loaded")
+    return summary
+
+
 def _is_same(loaded: LoadPlan, wanted: LoadPlan) -> bool:
     return loaded.request == wanted.request and loaded.files == wanted.files
 
@@ -259,11 +292,12 @@ def _controller(loaded: _Loaded, request: GenerateRequest) -> Controller:
     drafting = request.drafting
     if loaded.drafter is None or drafting.speculate == "off":
         return NeverDraft()
-    if drafting.speculate == "always" or loaded.auto is None:
+    if drafting.speculate == "always" or loaded.speed is None:
         return AlwaysDraft(drafting.draft_max)
+    auto = loaded.speed.auto
     kind: TextKind = "sampled" if request.sampling.temperature > 0 else "greedy"
-    loaded.auto.begin_reply(drafting.draft_max, kind, request.max_tokens)
-    return loaded.auto
+    auto.begin_reply(drafting.draft_max, kind, request.max_tokens)
+    return auto
 
 
 def _chat_template(plan: LoadPlan, model: Model) -> ChatTemplate:

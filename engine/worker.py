@@ -19,12 +19,12 @@ from engine.folders import DataFolder
 from engine.llama.abort import AbortFlag
 from engine.llama.library import Library, start_library
 from engine.messages import (
+    Calibrate,
     Cancel,
     Command,
     Done,
     Failed,
     Generate,
-    LayersFound,
     Load,
     LoadProgress,
     LogLines,
@@ -33,7 +33,6 @@ from engine.messages import (
     Ready,
     Reply,
     RunUpdate,
-    SearchLayers,
     Shutdown,
     Unload,
 )
@@ -76,14 +75,12 @@ class Worker:
 
     def _serve_one(self, command: Command) -> None:
         try:
-            if isinstance(command, Load):
+            if isinstance(command, Load | Calibrate):
                 self._load(command)
             elif isinstance(command, Generate):
                 self._generate(command)
             elif isinstance(command, MakeModel):
                 self._make(command)
-            elif isinstance(command, SearchLayers):
-                self._search(command)
             elif isinstance(command, Unload):
                 self._session.unload()
                 self._send(Done(command.id, None))
@@ -92,11 +89,13 @@ class Worker:
             kind = type(error).__name__
             self._send(Failed(identity, kind, str(error), self._session.summary))
 
-    def _load(self, command: Load) -> None:
+    def _load(self, command: Load | Calibrate) -> None:
         def report(label: str, fraction: float) -> None:
             self._send(LoadProgress(command.id, label, fraction))
 
-        self._send(Done(command.id, self._session.load(command.request, report)))
+        thorough = isinstance(command, Calibrate)
+        act = self._session.calibrate if thorough else self._session.load
+        self._send(Done(command.id, act(command.request, report)))
 
     def _make(self, command: MakeModel) -> None:
         def report(fraction: float) -> None:
@@ -104,19 +103,6 @@ class Worker:
 
         path = self._session.make_model(command, report)
         self._send(Made(command.id, str(path)))
-
-    def _search(self, command: SearchLayers) -> None:
-        def report(label: str, fraction: float) -> None:
-            self._send(LoadProgress(command.id, label, fraction))
-
-        self._cancellation.begin(command.id)
-        try:
-            found = self._session.search_layers(
-                command.request, report, self._cancellation.is_set
-            )
-        finally:
-            self._cancellation.end()
-        self._send(LayersFound(command.id, found))
 
     def _generate(self, command: Generate) -> None:
         self._cancellation.begin(command.id)

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
-from engine.cli import bench, doctor, generate, models, train, verify
+from engine.cli import bench, calibrate, doctor, generate, models, train, verify
 from engine.cli.parser import CommandParser, Subparsers
 from engine.errors import BadOptionError, EngineError
 from engine.folders import open_data_folder
@@ -30,7 +30,7 @@ class CommandModule(Protocol):
     def add_parser(self, subparsers: Subparsers) -> None: ...
 
 
-COMMANDS: tuple[CommandModule, ...] = (generate, bench, verify, train, models, doctor)
+COMMANDS: tuple[CommandModule, ...] = (generate, bench, calibrate, verify, train, models, doctor)
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from engine.client import EngineClient
 from engine.folders import DataFolder
@@ -26,16 +26,21 @@ def open_engine(arguments: argparse.Namespace) -> Iterator[EngineClient]:
         client.close()
 
 
-def load_shown(client: EngineClient, request: LoadRequest, *, verbose: bool) -> LoadedSummary:
-    """Loads; notices always, steps only when wanted, on stderr."""
+def show_steps() -> Callable[[LoadProgress], None]:
+    """Names every step once, on stderr."""
     seen: set[str] = set()
 
     def show(progress: LoadProgress) -> None:
-        if verbose and progress.label not in seen:
+        if progress.label not in seen:
             seen.add(progress.label)
             print(f"{progress.label} ...", file=sys.stderr)
 
-    loaded = client.load(request, show)
+    return show
+
+
+def load_shown(client: EngineClient, request: LoadRequest, *, verbose: bool) -> LoadedSummary:
+    """Loads; notices always, steps only when wanted, on stderr."""
+    loaded = client.load(request, show_steps() if verbose else None)
     for notice in loaded.notices:
         print(f"forerun: {notice}", file=sys.stderr)
     if verbose and loaded.strict_width is not None:
