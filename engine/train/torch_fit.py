@@ -39,6 +39,7 @@ _BETAS = (0.9, 0.95)
 _WATCHED = 1500  # anchors of the held-out sample that is looked at during training
 _PATIENCE = 8  # looks without a better one, in the second half of the schedule
 _ROWS_AT_ONCE = 2000
+_LEARNING_TO_LOOKING = 12  # looks are rare enough that most of the time goes into learning
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Fit:
         self._settings = settings
         self._device = device
         self._checkpoint = checkpoint
-        self._documents = limited(material.training, settings.tokens, settings.seed)
+        self._documents = material.training
         self._lengths = [learned_tokens(document) for document in self._documents]
         self._watched = list(sample_of(material.heldout, _WATCHED, settings.seed))
         if not sum(self._lengths) or not self._watched:
@@ -108,6 +109,7 @@ class Fit:
         )
         per_epoch = len(plan_batches(self._lengths, settings.batch, settings.seed, 0))
         self._planned = max(1, round(per_epoch * settings.epochs))
+        self._look_seconds = 0.0
         self._state = Checkpoint(best=_copied(trainee.parameters))
 
     def run(self, report: Report, should_stop: ShouldStop) -> FitResult:
@@ -118,10 +120,11 @@ class Fit:
             self._look(report, 0.0, None)
         losses: list[float] = []
         looked = time.monotonic()
+        pause = max(self._settings.evaluate_every, _LEARNING_TO_LOOKING * self._look_seconds)
         early = False
         while not (done := self._done()) and not early and not should_stop():
             losses.append(self._step())
-            if time.monotonic() - looked >= self._settings.evaluate_every:
+            if time.monotonic() - looked >= pause:
                 early = self._look(report, self._fraction(), float(np.mean(losses)))
                 losses, looked = [], time.monotonic()
         if not early:
@@ -176,7 +179,9 @@ class Fit:
 
     def _look(self, report: Report, fraction: float, loss: float | None) -> bool:
         """Measures on held-out documents, keeps the best, saves; True when it is time to stop."""
+        before = time.monotonic()
         heldout = measure(self._trainee, self._watched, self._device)
+        self._look_seconds = time.monotonic() - before
         seconds = time.monotonic() - self._started
         state = replace(
             self._state,

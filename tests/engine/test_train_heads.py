@@ -12,7 +12,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from engine.drafters.build import build_drafter
+from engine.drafters.expression import parse_expression
 from engine.drafters.medusa_graph import MedusaGraph
+from engine.drafters.tap import TargetTap
+from engine.drafters.workshop import Workshop
 from engine.errors import BadOptionError, RunError
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
@@ -44,6 +48,7 @@ from engine.train.torch_run import train
 from engine.train.torch_trainee import DraftHead, Trainee
 from engine.train.training import HeadKind, TrainProgress, TrainRequest, TrainSettings
 from tests.engine.conftest import THREADS
+from tests.engine.tiny_replies import TinyReply
 from tests.tiny_corpus import write_tiny_corpus
 from tests.tiny_gguf import write_tiny_gguf
 
@@ -239,6 +244,31 @@ def test_a_file_without_a_head_gets_the_target_s_rows(ground: Ground, tmp_path: 
         np.testing.assert_array_equal(data.raw, completed[name].raw)
     with Model(tmp_path / "completed.gguf", ModelOptions(), ground.library.log) as model:
         assert model.hidden_size == 64
+
+
+def test_the_rows_are_added_when_the_drafter_is_opened(llama: Ground, tmp_path: Path) -> None:
+    weights = shaken(torch_eagle3.initial_weights(llama.target, 0))
+    described = Eagle3Weights(weights, llama.ids, llama.layers)
+    write_eagle3(tmp_path / "small.gguf", described, llama.target, "Q8_0", own_head=False)
+    write_eagle3(tmp_path / "whole.gguf", described, llama.target, "Q8_0", own_head=True)
+    tokens = []
+    for name in ("small", "whole", "small"):
+        tap = TargetTap()
+        workshop = Workshop(
+            llama.model, 64, THREADS, 0, AbortFlag(), llama.library.log, tmp_path / "derived",
+            lambda reference: Path(reference), lambda _label, _fraction: None, tap,
+        )  # fmt: skip
+        expression = parse_expression(f"eagle3:{tmp_path / name}.gguf")
+        drafter = build_drafter(expression, workshop)
+        options = ContextOptions(64, 16, THREADS, layer_inputs=llama.layers)
+        with Context(llama.model, options, AbortFlag()) as context:
+            tap.connect(context)
+            reply = TinyReply(context, drafter, TEXT, count=8)
+            tokens.append([node.token for one in reply.rounds for node in one.proposed])
+            drafter.close()
+    assert len(list((tmp_path / "derived").iterdir())) == 1, "made once"
+    assert tokens[0] == tokens[1] == tokens[2]
+    assert tokens[0] and set(tokens[0]) <= set(llama.ids.tolist())
 
 
 def test_published_medusa_weights_are_read_back(llama: Ground, tmp_path: Path) -> None:
