@@ -141,7 +141,7 @@ class Loader:
             elif leaf.kind == "eagle":
                 file = parse_heads(leaf.kind, leaf.argument).file
                 layer = require_eagle(target, heads_path(leaf.kind, file, self.find_model))
-                eagle = _eagle_info(layer, target, target_info)
+                eagle = eagle_info(layer, target, target_info)
                 plans.append(ModelPlan(eagle, output_rows=LEVEL_ROWS, ubatch=LEVEL_ROWS))
             elif leaf.kind == "eagle3":
                 file = parse_heads(leaf.kind, leaf.argument).file
@@ -237,7 +237,7 @@ def _output_rows(expression: DrafterExpression | None) -> int:
     return PREFILL_CHUNK if any(leaf.kind == "eagle" for leaf in leaves) else OUTPUT_ROWS
 
 
-def _eagle_info(layer: EagleLayer, target: Path, info: GgufInfo) -> GgufInfo:
+def eagle_info(layer: EagleLayer, target: Path, info: GgufInfo) -> GgufInfo:
     """An EAGLE layer as a model of one layer, the target's output matrix and the states it keeps.
 
     A state has as many bytes as the keys and values of hidden / kv_heads / 4 more values a head.

@@ -110,6 +110,7 @@ class EagleGraph:
         self._backend = CpuBackend(threads)
         self._opened.append(self._backend)
         self._embeddings = self._map(ends.embeddings)
+        self._output_bytes = ends.output.raw.nbytes
         tied = ends.output is ends.embeddings
         self._output = self._embeddings if tied else self._map(ends.output)
         self._weights = Arena(self._backend)
@@ -148,8 +149,9 @@ class EagleGraph:
 
     @property
     def bytes(self) -> int:
-        """Weights, KV cache and the mapped parts of the target."""
-        return sum(one.bytes for one in self._opened if not isinstance(one, CpuBackend))
+        """Weights, KV cache and the target's output matrix; of its embeddings few rows are read."""
+        arenas = (one for one in self._opened if isinstance(one, Arena))
+        return sum(arena.bytes for arena in arenas) + self._output_bytes
 
     # Building
 

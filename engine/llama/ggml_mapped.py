@@ -38,10 +38,6 @@ class MappedTensor:
             raise NativeError("weights of the target could not be mapped")
         self.tensor = Tensor(address, data.kind, data.shape)
 
-    @property
-    def bytes(self) -> int:
-        return self._data.raw.nbytes
-
     def close(self) -> None:
         if self._buffer is not None:
             self._api.free_buffer(self._buffer)
