@@ -9,7 +9,7 @@ from engine.drafters.base import Drafter
 from engine.events import Notice, RoundTrace
 from engine.llama.context import Context
 from engine.reply import Reply, ReplySetup
-from engine.request import DraftParams, GenerateRequest, SamplingParams
+from engine.request import Coupling, DraftParams, GenerateRequest, SamplingParams
 
 GREEDY = SamplingParams(temperature=0.0)
 
@@ -17,7 +17,7 @@ GREEDY = SamplingParams(temperature=0.0)
 class TinyReply:
     """One greedy (or seeded) reply. tokens: emitted. accepted: drafted and kept.
 
-    depth, width: of the deepest proposal and of the widest pass.
+    depth, width: of the deepest proposal and of the widest pass. ranked: see ReplySetup.
     """
 
     def __init__(
@@ -29,13 +29,15 @@ class TinyReply:
         sampling: SamplingParams = GREEDY,
         depth: int = 4,
         width: int = 17,
+        coupling: Coupling = "seed",
+        ranked: int = 0,
     ) -> None:
-        drafting = DraftParams("always" if drafter else "off", depth, coupling="seed")
+        drafting = DraftParams("always" if drafter else "off", depth, coupling=coupling)
         controller = AlwaysDraft(depth) if drafter else NeverDraft()
         request = GenerateRequest(
             raw_prompt="x", max_tokens=count, sampling=sampling, drafting=drafting
         )
-        setup = ReplySetup(context, drafter, controller, width)
+        setup = ReplySetup(context, drafter, controller, width, ranked)
         reply = Reply(setup, request, prompt, sampling.seed or 0)
         self.events = [*reply.prefill(lambda: False), *reply.rounds(lambda: False)]
         self.rounds = [event for event in self.events if isinstance(event, RoundTrace)]
