@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.models import files
 
 Obstacle = Callable[[str, str], str | None]
 
 ACROSS = "Across tokenizers"
+TRAINED = "Trained for this target"
+TUNED_HEADS = ("medusa", "eagle", "eagle3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,21 @@ class ModelChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainedChoice:
+    """A drafter that was trained for a model. value: its expression. reason: as in Option."""
+
+    value: str
+    label: str
+    detail: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Option:
     """One row of a dropdown. reason: why it cannot be chosen, None if it can.
 
-    action: what would help (`download:<id>`).
+    action: what would help (`download:<id>`). tuning: what can be set of it: "tree" (nodes),
+    "layers" (left out), "siblings" (next-best tokens beside its draft).
     """
 
     value: str
@@ -47,6 +60,7 @@ class Option:
     reason: str | None = None
     action: str | None = None
     suggested: bool = False
+    tuning: tuple[str, ...] = ()
 
 
 def target_options(models: Sequence[ModelChoice]) -> list[Option]:
@@ -56,11 +70,41 @@ def target_options(models: Sequence[ModelChoice]) -> list[Option]:
 
 
 def drafter_options(
-    models: Sequence[ModelChoice], target: str | None, obstacle: Obstacle
+    models: Sequence[ModelChoice],
+    target: str | None,
+    obstacle: Obstacle,
+    trained: Sequence[TrainedChoice] = (),
 ) -> list[Option]:
     """obstacle(target, drafter) is the reason why a model cannot draft for the target."""
-    suggested = next((model.drafters for model in models if model.id == target), ())
-    options = [
+    chosen = next((model for model in models if model.id == target), None)
+    suggested = chosen.drafters if chosen is not None else ()
+    options = _own_options(chosen) + [_trained_option(one) for one in trained]
+    for model in models:
+        reason = _drafter_reason(model, target, obstacle)
+        group = "Models that can draft" if reason is None else "Not for this target"
+        if reason and not model.downloaded and model.id in suggested:
+            group = "Suggested, not downloaded"
+        kind = model.heads or "model"
+        option = _model_option(model, f"{kind}:{model.id}", group, reason, model.id in suggested)
+        tuning = "tree" if kind in TUNED_HEADS else "siblings"
+        options.append(replace(option, tuning=(tuning,)))
+        if reason is not None and _may_draft_across(model, target):
+            options.append(_across_option(model))
+    order = [
+        "Without a second model",
+        TRAINED,
+        "Models that can draft",
+        ACROSS,
+        "Suggested, not downloaded",
+        "Not for this target",
+    ]
+    return sorted(options, key=lambda option: (order.index(option.group), not option.suggested))
+
+
+def _own_options(target: ModelChoice | None) -> list[Option]:
+    """Drafters that need no other model."""
+    size = f", at most {size_text(target.bytes)}" if target is not None and target.bytes else ""
+    return [
         Option(
             "ngram",
             "n-gram lookup",
@@ -70,35 +114,31 @@ def drafter_options(
         Option(
             "early-exit",
             "Early exit",
-            "The target itself with some layers skipped. Made on first use, kept on disk.",
+            f"The target itself with some layers skipped. Made on first use, kept on disk{size}.",
             "Without a second model",
+            tuning=("layers", "siblings"),
         ),
         Option(
             "recycle",
             "Token recycling",
             "Chains what the target last found likely after each token. A few megabytes.",
             "Without a second model",
+            tuning=("tree",),
         ),
-        _mtp_option(next((model for model in models if model.id == target), None)),
+        _mtp_option(target),
     ]
-    for model in models:
-        reason = _drafter_reason(model, target, obstacle)
-        group = "Models that can draft" if reason is None else "Not for this target"
-        if reason and not model.downloaded and model.id in suggested:
-            group = "Suggested, not downloaded"
-        value = f"{model.heads or 'model'}:{model.id}"
-        option = _model_option(model, value, group, reason, model.id in suggested)
-        options.append(option)
-        if reason is not None and _may_draft_across(model, target):
-            options.append(_across_option(model))
-    order = [
-        "Without a second model",
-        "Models that can draft",
-        ACROSS,
-        "Suggested, not downloaded",
-        "Not for this target",
-    ]
-    return sorted(options, key=lambda option: (order.index(option.group), not option.suggested))
+
+
+def _trained_option(trained: TrainedChoice) -> Option:
+    kind = trained.value.partition(":")[0]
+    return Option(
+        value=trained.value,
+        label=trained.label,
+        detail=trained.detail,
+        group=TRAINED if trained.reason is None else "Not for this target",
+        reason=trained.reason,
+        tuning=("tree",) if kind in TUNED_HEADS else ("siblings",),
+    )
 
 
 def _mtp_option(target: ModelChoice | None) -> Option:
@@ -109,6 +149,7 @@ def _mtp_option(target: ModelChoice | None) -> Option:
         detail="The target's own layer for the token after the next.",
         group="Not for this target" if reason else "Without a second model",
         reason=reason or None,
+        tuning=("siblings",),
     )
 
 
@@ -124,6 +165,7 @@ def _across_option(model: ModelChoice) -> Option:
         label=model.name,
         detail="Another tokenizer: drafts the tokens that both vocabularies have.",
         group=ACROSS,
+        tuning=("siblings",),
     )
 
 

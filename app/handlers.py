@@ -166,8 +166,9 @@ class Handlers:
         self._services.chat.restore(int(arguments["conversation"]))
 
     def _options(self, session: Session, arguments: Arguments) -> Any:
-        models, target = self._services.shelf.models(), arguments.get("target")
-        drafters = drafter_options(models, target, self._services.shelf.obstacle)
+        shelf, target = self._services.shelf, arguments.get("target")
+        models, trained = shelf.models(), () if target is None else shelf.trained(target)
+        drafters = drafter_options(models, target, shelf.obstacle, trained)
         return {
             "targets": [asdict(option) for option in target_options(models)],
             "drafters": [asdict(option) for option in drafters],

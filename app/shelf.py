@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from app.choices import ModelChoice
+from app.choices import ModelChoice, TrainedChoice, size_text
 from engine.drafters.heads_argument import parse_heads
 from engine.errors import UnknownModelError
 from engine.folders import DataFolder
@@ -20,8 +20,11 @@ from engine.models.library import KnownModel, known_models
 from engine.models.locate import locate
 from engine.models.memory import ModelPlan, check_fit, default_context, free_ram
 from engine.models.pair import check_files
+from engine.models.trained import TrainedDrafter, model_sha256, trained_drafters
 from engine.models.transfer import RepoFile
 from engine.request import LoadRequest
+
+TRAINED_NAMES = {"medusa": "Medusa heads", "eagle3": "EAGLE-3", "early-exit": "Distilled"}
 
 
 class Shelf(Protocol):
@@ -31,6 +34,10 @@ class Shelf(Protocol):
 
     def obstacle(self, target: str, drafter: str) -> str | None:
         """Why a model cannot draft for a target, None if it can."""
+        ...
+
+    def trained(self, target: str) -> tuple[TrainedChoice, ...]:
+        """Drafters that were trained here or ship, for the target or for others."""
         ...
 
     def memory_warning(self, request: LoadRequest, drafters: tuple[str, ...], in_use: int) -> str:
@@ -86,6 +93,14 @@ class LibraryShelf:
                 return heads_obstacle(ours.path, theirs.path) or None
             return check_files(ours.path, theirs.path).reason or None
         return _catalogue_obstacle(ours, theirs)
+
+    def trained(self, target: str) -> tuple[TrainedChoice, ...]:
+        known = next((one for one in self._known() if one.id == target), None)
+        found = trained_drafters(self._folder)
+        if known is None or known.path is None or not found:
+            return ()
+        sha256 = model_sha256(known.path, self._folder)
+        return tuple(_trained_choice(one, sha256) for one in found)
 
     def memory_warning(self, request: LoadRequest, drafters: tuple[str, ...], in_use: int) -> str:
         """Only a warning: whether it can be loaded is the engine's to say, which knows the GPU."""
@@ -158,6 +173,20 @@ def _choice(model: KnownModel) -> ModelChoice:
     )
 
 
+def _trained_choice(one: TrainedDrafter, sha256: str) -> TrainedChoice:
+    parts = [
+        size_text(one.weights.stat().st_size),
+        f"{one.accepted:.2f} tokens kept a draft on text it had not seen",
+        "came with Forerun" if one.shipped else "trained here",
+    ]
+    return TrainedChoice(
+        value=one.reference,
+        label=f"{TRAINED_NAMES[one.kind]} {one.name}",
+        detail=" · ".join(parts),
+        reason=None if one.target_sha256 == sha256 else f"trained for {one.target_name}",
+    )
+
+
 def _origin(model: KnownModel) -> str:
     return {"folder": "in your folder", "derived": "made here", "hub": "from the Hub"}.get(
         model.origin, ""
@@ -173,7 +202,7 @@ def _catalogue_obstacle(target: KnownModel, drafter: KnownModel) -> str | None:
 
 
 def _model_of(drafter: str) -> str | None:
-    kind, _, argument = drafter.partition(":")
+    kind, _, argument = drafter.removeprefix("tree(").removesuffix(")").partition(":")
     if kind in HEAD_KINDS.values():
         argument = parse_heads(kind, argument).file
         return argument if argument.endswith(".gguf") else None

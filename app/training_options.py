@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,10 +11,12 @@ from typing import Any
 from app.choices import ModelChoice
 from app.shelf import Shelf
 from app.training_request import TrainingRequest
-from engine.errors import BadOptionError
+from engine.errors import BadOptionError, EngineError
 from engine.folders import DataFolder
 from engine.models.download_process import disk_free
 from engine.models.files import size_text
+from engine.models.trained import trained_drafters
+from engine.train.fitting import require_torch
 from engine.train.shards import bytes_per_token, count
 
 
@@ -38,22 +39,22 @@ class StoredData:
 
 
 def training_options(shelf: Shelf, folder: DataFolder) -> dict[str, Any]:
-    """problem: why nothing can be trained, "" if it can."""
+    """problem: why nothing can be trained, "" if it can. taken: names of what was trained."""
     return {
         "problem": torch_problem(),
         "targets": [asdict(target) for target in _targets(shelf.models(), shelf)],
         "data": [asdict(data) for data in stored_data(folder)],
+        "taken": [one.name for one in trained_drafters(folder)],
         "free_bytes": disk_free(folder.training),
     }
 
 
 def torch_problem() -> str:
-    if importlib.util.find_spec("torch") is not None:
-        return ""
-    return (
-        "Training needs torch, which is not installed. In the folder of Forerun run "
-        "`.venv/bin/python -m pip install -e .[train]`, then open this page again."
-    )
+    try:
+        require_torch()
+    except EngineError as error:
+        return f"{str(error).capitalize()}, then open this again."
+    return ""
 
 
 def require_room(request: TrainingRequest, shelf: Shelf, folder: DataFolder) -> None:

@@ -182,20 +182,16 @@ function endText(state, message) {
 
 function cardList(card, drafter) {
   const list = h("dl", { class: "train-card" });
-  const add = (name, value) => {
-    if (value !== undefined && value !== null && value !== "") {
-      list.append(h("dt", {}, name), h("dd", {}, value));
-    }
-  };
-  const hits = card.heldout?.hits ?? card.heldout;
+  const add = (name, value) => list.append(h("dt", {}, name), h("dd", {}, value));
+  const { heldout, corpus, training, settings, format } = card;
   add("drafter", drafter);
-  if (Array.isArray(hits)) {
-    add("held-out hit rate", hits.map((rate) => `${(100 * rate).toFixed(0)}%`).join(" / "));
-  }
-  if (card.heldout?.accepted) add("drafts kept in a row", card.heldout.accepted.toFixed(2));
-  if (typeof card.tokens === "number") add("learned from", `${count(card.tokens)} tokens`);
-  if (typeof card.seconds === "number") add("trained for", seconds(Math.round(card.seconds)));
-  if (card.seed !== undefined) add("seed", String(card.seed));
+  add("held-out hit rate", heldout.hits.map((rate) => `${(100 * rate).toFixed(0)}%`).join(" / "));
+  add("tokens kept a draft", heldout.accepted.toFixed(2));
+  add("learned from", `${count(corpus.answer_tokens)} tokens`);
+  add("trained for", seconds(Math.round(training.seconds)));
+  const size = Object.values(card.bytes).reduce((sum, one) => sum + one, 0);
+  add("weights", `${format}, ${bytes(size)}`);
+  add("seed", String(settings.seed));
   add("command", card.command);
   return list;
 }

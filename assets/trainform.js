@@ -18,7 +18,7 @@ export class TrainForm {
   /** page: { call, started } */
   constructor(page) {
     this.page = page;
-    this.options = { targets: [], free_bytes: 0 };
+    this.options = { targets: [], taken: [], free_bytes: 0 };
     this.named = false;
     this.element = h("form", { class: "train-form" });
     this.element.addEventListener("submit", (event) => {
@@ -106,7 +106,7 @@ export class TrainForm {
     for (const [name, rows] of Object.entries(this.rows)) {
       for (const one of rows) one.hidden = name !== kind;
     }
-    if (!this.named) this.name.value = `${kind}-1`;
+    if (!this.named) this.name.value = freeName(kind, this.options.taken);
     setText(this.problem, "");
     this.drawEstimate();
   }
@@ -151,6 +151,12 @@ export class TrainForm {
       setText(this.problem, error.message);
     }
   }
+}
+
+function freeName(kind, taken) {
+  let number = 1;
+  while (taken.includes(`${kind}-${number}`)) number += 1;
+  return `${kind}-${number}`;
 }
 
 function number(id, value, min, max) {

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
-from app.choices import ModelChoice
+from app.choices import ModelChoice, TrainedChoice
 from engine.errors import DownloadError
 from engine.models.download_job import DownloadSnapshot
 from engine.models.transfer import RepoFile
@@ -45,6 +45,10 @@ class FakeShelf:
         if FAMILIES.get(target) == FAMILIES.get(drafter):
             return None
         return "vocabulary 151,936 against 49,152"
+
+    def trained(self, target: str) -> tuple[TrainedChoice, ...]:
+        reason = None if target == "starter" else "trained for starter.gguf"
+        return (TrainedChoice("eagle3:waits", "EAGLE-3 waits", "4 MB", reason),)
 
     def memory_warning(self, request: LoadRequest, drafters: tuple[str, ...], in_use: int) -> str:
         if request.target == "coder":

@@ -37,9 +37,11 @@ def card(arguments: list[str], step: int) -> dict[str, object]:
     value = {arguments[i]: arguments[i + 1] for i in range(len(arguments) - 1)}
     name = value["--out"]
     return {
-        "kind": arguments[2], "name": name, "target": value["--target"],
-        "target_sha256": "b179c9523d0e", "corpus": {"documents": 310, "answer_tokens": 48200},
-        "tokens": 48200, "seconds": step * 0.5, "seed": 0,
+        "kind": arguments[2], "name": name,
+        "target": {"name": f"{value['--target']}.gguf", "sha256": "b179c9523d0e"},
+        "corpus": {"documents": 310, "tokens": 90000, "answer_tokens": 48200},
+        "training": {"steps": step, "learned_tokens": 48200, "seconds": step * 0.5},
+        "settings": {"seed": 0}, "format": "Q8_0", "bytes": {"heads.gguf": 4000000},
         "heldout": {"hits": rates(step), "accepted": 1.9},
         "command": " ".join(["forerun", "train", *arguments[2:]]),
     }  # fmt: skip
