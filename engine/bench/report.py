@@ -66,7 +66,7 @@ def peer_sentence(report: BenchReport) -> str:
     if peer is None:
         return ""
     ratio = f"{peer.ratio.mean:.2f}x ({peer.ratio.low:.2f} to {peer.ratio.high:.2f})"
-    return f"{peer.ours} is {ratio} as fast as {peer.theirs}, the best of the other program's."
+    return f"{peer.ours} is {ratio} as fast as {peer.theirs}, the other program's best setting."
 
 
 def oracle_sentences(report: BenchReport) -> list[str]:
@@ -155,7 +155,7 @@ def _table(figures: Sequence[ModeFigures]) -> str:
         "95 %",
         "accepted",
         "tau",
-        "ms/token overhead",
+        "overhead ms",
         "memory",
         "same text",
     )

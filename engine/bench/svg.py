@@ -82,12 +82,12 @@ def stacked_bars(title: str, rows: Sequence[tuple[str, Sequence[float]]]) -> str
 
 
 def lines(title: str, series: Sequence[Line], *, percent: bool = False) -> str:
-    """Lines with a dot at every point, both axes from 0."""
+    """Lines with a dot at every point, both axes from 0; x is a count."""
     points = [point for one in series for point in one.points]
     height = 240.0
     across = _Scale(0.0, max(x for x, _ in points), 60, _WIDTH - _RIGHT)
     up = _Scale(0.0, max(y for _, y in points), height, 12)
-    parts = _x_axis(across, height)
+    parts = _x_axis(across, height, whole=True)
     for tick in up.ticks():
         label = f"{tick:.0%}" if percent else f"{tick:g}"
         parts.append(_text(52, up(tick) + 4, label, "end"))
@@ -119,9 +119,9 @@ class _Scale:
         share = (value - self._low) / (self._high - self._low)
         return self._start + share * (self._end - self._start)
 
-    def ticks(self) -> list[float]:
+    def ticks(self, *, whole: bool = False) -> list[float]:
         """Round numbers, about six of them."""
-        raw = (self._high - self._low) / 6
+        raw = max((self._high - self._low) / 6, 1.0 if whole else 0.0)
         power: float = 10.0 ** math.floor(math.log10(raw))
         step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw)
         count = int((self._high - self._low) / step + 1e-9)
@@ -142,9 +142,9 @@ def _bar(bar: Bar, scale: _Scale, y: float) -> list[str]:
     return parts
 
 
-def _x_axis(scale: _Scale, y: float, *, percent: bool = False) -> list[str]:
+def _x_axis(scale: _Scale, y: float, *, percent: bool = False, whole: bool = False) -> list[str]:
     parts = []
-    for tick in scale.ticks():
+    for tick in scale.ticks(whole=whole):
         label = f"{tick:.0%}" if percent else f"{tick:g}"
         parts.append(_line(scale(tick), 0, scale(tick), y, "faint"))
         parts.append(_text(scale(tick), y + 16, label, "middle"))
