@@ -66,6 +66,10 @@ def require_medusa(target: Path, heads_path: Path) -> MedusaHeads:
     return heads.with_rows(target_ends(target)[1]) if heads.shares_rows else heads
 
 
+GRAPH_ALIGNMENT = 32
+"""In bytes, of mapped weights that tensor graphs read in place; the usual one of GGUF files."""
+
+
 @dataclass(frozen=True, slots=True)
 class Eagle3Info:
     """layers: of the target, whose inputs the drafter reads, in its order.
@@ -175,4 +179,9 @@ def target_ends(target: Path) -> tuple[TensorData, TensorData]:
     output = tensors.get("output.weight", embeddings)
     if embeddings is None or output is None or embeddings.shape != output.shape:
         raise IncompatiblePairError(f"{target.name} has no output matrix that a drafter can use")
+    if any(one.raw.ctypes.data % GRAPH_ALIGNMENT for one in (embeddings, output)):
+        raise IncompatiblePairError(
+            f"the output matrix of {target.name} does not lie where it could be read from; "
+            "write the file with an alignment of 32 bytes"
+        )
     return embeddings, output
