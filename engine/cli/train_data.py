@@ -20,6 +20,8 @@ from engine.train.shards import count
 from engine.train.sources import text_files
 
 NO_LIMIT = 10**12
+_BYTES_PER_TOKEN = 4
+_CHAT_TOKENS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +82,24 @@ def collect_settings(
         seconds=seconds,
         gpu_layers=arguments.gpu_layers,
         seed=arguments.seed if card is None else card.seed,
-        text=tuple(str(Path(path).expanduser().absolute()) for path in arguments.text),
+        text=tuple(map(_absolute, arguments.text)),
         chats=str(folder.conversations_file) if arguments.chats else "",
         derived=str(folder.derived),
     )
+
+
+def new_text(arguments: argparse.Namespace, place: Place) -> int:
+    """About how many tokens the user's own material has that the corpus has not seen."""
+    card = read_card(place.folder)
+    seen = card.text if card is not None else ()
+    paths = [path for path in map(_absolute, arguments.text) if path not in seen]
+    tokens = sum(file.stat().st_size for file in text_files(paths)) // _BYTES_PER_TOKEN
+    chats = arguments.chats and not (card is not None and card.chats)
+    return tokens + (_CHAT_TOKENS if chats else 0)
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
 
 
 def gather(

@@ -20,6 +20,7 @@ from engine.cli.train_data import (
     collect_settings,
     find_place,
     gather,
+    new_text,
 )
 from engine.cli.train_output import StopFlag, TrainOutput
 from engine.errors import BadOptionError
@@ -157,8 +158,11 @@ def _collect(
     output: TrainOutput,
 ) -> None:
     """Time that an interrupted run has spent on collecting is not spent again."""
-    tokens = arguments.tokens or NO_LIMIT
-    if count(place.folder).answer_tokens >= tokens:
+    present = count(place.folder).answer_tokens
+    tokens = NO_LIMIT
+    if arguments.tokens is not None:
+        tokens = max(arguments.tokens, present + min(arguments.tokens, new_text(arguments, place)))
+    if present >= tokens:
         return
     spent = float(json.loads(state.read_text())["collected"]) if state.is_file() else 0.0
     seconds = None if budget is None else budget.collecting - spent

@@ -1,0 +1,214 @@
+"""`forerun train` as its users run it: interrupted, resumed, two at once, refused, used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.cli import main
+from engine.drafters.expression import parse_expression
+from engine.drafters.named import resolved
+from engine.errors import IncompatiblePairError, UnknownModelError
+from engine.folders import DataFolder
+from engine.models.trained import CARD, WEIGHTS, TrainedDrafter, for_target, trained_drafters
+from engine.train.fitting import plan_budget
+from engine.train.shards import Corpus, count
+from tests.tiny_gguf import write_tiny_gguf
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def write_target(folder: Path, seed: int = 0) -> Path:
+    name = folder / f"target-{seed}.gguf"
+    return write_tiny_gguf(name, layers=6, hidden=64, context=1024, seed=seed)
+
+
+def command(folder: Path, *arguments: str) -> list[str]:
+    words = [sys.executable, "-m", "engine.cli", "train", *arguments]
+    return [*words, "--data-dir", str(folder), "--threads", "1", "--json"]
+
+
+def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(folder, *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def finished(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    output, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, errors
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def corpus_of(folder: Path) -> Path:
+    (found,) = (folder / "training").iterdir()
+    return found
+
+
+def test_a_collector_that_is_killed_goes_on_and_two_share_the_work(tmp_path: Path) -> None:
+    target = write_target(tmp_path)
+    options = ("collect", "--target", str(target), "--tokens", "2500")
+    first = started(tmp_path, *options)
+    assert first.stdout is not None
+    assert json.loads(first.stdout.readline())["stage"] == "generating"
+    first.send_signal(signal.SIGKILL)  # its child sees the end of its input, and ends by itself
+    first.communicate(timeout=60)
+    messages = [finished(process) for process in [started(tmp_path, *options) for _ in range(2)]]
+    corpus = corpus_of(tmp_path)
+    assert max(one[-1]["corpus"]["answer_tokens"] for one in messages) >= 2500
+    ids = Counter(document.id for document in Corpus(corpus).documents(None))
+    assert set(ids.values()) == {1}
+    left = [path.name for path in (corpus / "shards").iterdir() if not path.name.isdigit()]
+    assert left == []
+
+
+def test_ctrl_c_keeps_what_was_collected(tmp_path: Path) -> None:
+    target = write_target(tmp_path)
+    process = started(tmp_path, "collect", "--target", str(target), "--tokens", "10000000")
+    assert process.stdout is not None
+    while json.loads(process.stdout.readline())["done"] < 20:
+        pass
+    process.send_signal(signal.SIGINT)
+    (*_, last) = finished(process)
+    assert last["done"] is True
+    assert last["corpus"]["answer_tokens"] == count(corpus_of(tmp_path)).answer_tokens > 0
+    assert main(["train", "delete", "--target", str(target), "--data-dir", str(tmp_path)]) == 0
+    assert list((tmp_path / "training").iterdir()) == []
+
+
+def test_from_nothing_to_a_drafter_that_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, other = write_target(tmp_path), write_target(tmp_path, seed=3)
+    notes = tmp_path / "notes.md"
+    notes.write_text("the other hello of the fall\n" * 60)
+    words = ("medusa", "--target", str(target), "--tokens", "1500", "--heads", "2")
+    process = started(tmp_path, *words, "--epochs", "0.2", "--out", "mine", "--text", str(notes))
+    messages = finished(process)
+    stages = list(dict.fromkeys(message.get("stage") for message in messages[:-1]))
+    assert stages == ["generating", "training", "writing", "checking"]
+    card = messages[-1]["card"]
+    assert card["kind"] == "medusa" and len(card["heldout"]["hits"]) == 2
+    assert "--tokens 1500" in card["command"]
+    assert any(one.id.startswith("text:") for one in Corpus(corpus_of(tmp_path)).documents(None))
+    folder = ["--data-dir", str(tmp_path), "--prompt", "hello", "--max-tokens", "6"]
+    asked = ["generate", "--target", str(target), "--drafter", "medusa:tree=4:mine", *folder]
+    assert main([*asked, "--json", "--speculate", "always"]) == 0
+    assert "medusa:tree=4:mine" in json.loads(capsys.readouterr().out)["stats"]["by_drafter"]
+    asked = ["generate", "--target", str(other), "--drafter", "medusa:mine", *folder]
+    assert main(asked) == 2
+    assert "was trained for" in capsys.readouterr().err
+    again = ["train", "medusa", "--target", str(target), "--tokens", "1500", "--out", "mine"]
+    assert main([*again, "--data-dir", str(tmp_path)]) == 2
+    assert "already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["medusa", "--tokens", "10", "--minutes", "1"], "not both"),
+        (["medusa", "--tokens", "10", "--out", "a/b"], "letters"),
+        (["medusa", "--tokens", "10", "--heads", "9"], "--heads"),
+        (["eagle3", "--minutes", "0.1"], "too short"),
+        (["collect", "--tokens", "0"], "above 0"),
+        (["collect"], "--tokens or --minutes"),
+        (["collect", "--tokens", "10", "--text", "no-such-folder"], "there is no"),
+        (["delete"], "nothing was collected"),
+    ],
+)
+def test_wrong_requests_are_one_line(
+    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = write_target(tmp_path)
+    asked = ["train", *options, "--target", str(target), "--data-dir", str(tmp_path)]
+    assert main(asked) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "training").exists()
+
+
+def test_the_budget_is_what_the_user_gave() -> None:
+    budget = plan_budget(30)
+    assert 0.9 * 1800 < budget.collecting + budget.training < 1800
+
+
+# Finding what was trained
+
+
+def write_result(folder: Path, kind: str, name: str, target: Path, accepted: float) -> Path:
+    result = folder / f"t-{kind}-{name}"
+    result.mkdir(parents=True)
+    (result / WEIGHTS).write_bytes(b"GGUF")
+    owner = {"name": target.name, "sha256": sha256_of(target)}
+    card = {"kind": kind, "name": name, "target": owner, "heldout": {"accepted": accepted}}
+    (result / CARD).write_text(json.dumps(card))
+    return result
+
+
+def sha256_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_the_best_of_one_s_own_comes_before_what_ships(tmp_path: Path) -> None:
+    folder, shipped = DataFolder(tmp_path / "data"), tmp_path / "shipped"
+    target, other = write_target(tmp_path), write_target(tmp_path, seed=3)
+    assert for_target("eagle3", "", target, folder, shipped) is None
+    write_result(shipped, "eagle3", "starter", target, 0.9)
+    found = for_target("eagle3", "", target, folder, shipped)
+    assert found is not None and found.shipped
+    write_result(folder.heads, "eagle3", "a", target, 0.5)
+    write_result(folder.heads, "eagle3", "b", target, 0.6)
+    write_result(folder.heads, "eagle3", "c", other, 0.7)
+    write_result(folder.heads, "medusa", "d", target, 0.8)
+    best = for_target("eagle3", "", target, folder, shipped)
+    assert best is not None and best.reference == "eagle3:b"
+    with pytest.raises(IncompatiblePairError, match=r"trained for target-3\.gguf"):
+        for_target("eagle3", "c", target, folder, shipped)
+    assert for_target("medusa", "", other, folder, shipped) is None
+    (folder.heads / "t-eagle3-b" / CARD).write_text("{")
+    os.rename(folder.heads / "t-eagle3-a", folder.heads / ".part-a")
+    assert [one.reference for one in trained_drafters(folder, shipped)] == [
+        "medusa:d",
+        "eagle3:c",
+        "eagle3:starter",
+    ]
+
+
+def test_names_stand_for_files_and_are_shown_as_they_were_written(tmp_path: Path) -> None:
+    one = TrainedDrafter("medusa", "mine", tmp_path / "x", "t", "0", 0.5, shipped=False)
+    known = {("medusa", ""): one, ("medusa", "mine"): one}
+    known["early-exit", "cut"] = replace(one, kind="early-exit", name="cut")
+
+    def resolve(text: str) -> tuple[str, str, str]:
+        found = resolved(
+            parse_expression(text),
+            lambda kind, name: known.get((kind, name)),
+            lambda kind: "hub:o/r/f.gguf" if kind == "eagle3" else "",
+        )
+        return found.kind, found.argument, str(found)
+
+    file = str(tmp_path / "x" / WEIGHTS)
+    assert resolve("medusa") == ("medusa", file, "medusa")
+    assert resolve("medusa:mine") == ("medusa", file, "medusa:mine")
+    assert resolve("medusa:tree=8") == ("medusa", f"tree=8:{file}", "medusa:tree=8")
+    assert resolve("medusa:tree=8:mine") == ("medusa", f"tree=8:{file}", "medusa:tree=8:mine")
+    assert resolve("eagle3") == ("eagle3", "hub:o/r/f.gguf", "eagle3")
+    assert resolve("medusa:other.gguf") == ("medusa", "other.gguf", "medusa:other.gguf")
+    assert resolve("early-exit:cut") == ("model", file, "early-exit:cut")
+    assert resolve("early-exit:skip=3") == ("early-exit", "skip=3", "early-exit:skip=3")
+    assert resolve("first(ngram,medusa)")[2] == "first(ngram,medusa)"
+    with pytest.raises(UnknownModelError, match="forerun train early-exit --out none"):
+        resolve("early-exit:none")
