@@ -300,7 +300,7 @@ def test_memory_comes_back(bench: Bench) -> None:
         decoder.close()
         if cycle >= 5:
             sizes.append(process.memory_info().rss)
-    assert sizes[-1] - sizes[0] < 5e6, "each cycle takes 3.5 MB"
+    assert sizes[-1] - sizes[0] < 5e6, "each cycle takes 1 MB"
 
 
 # Refusals
