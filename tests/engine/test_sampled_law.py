@@ -3,7 +3,7 @@
 Every row of logits that a draw can need is computed once and kept by prefix, so thousands of
 draws take seconds. With a test at 0.1 % and a power of 90 %, a G-test over at most 64 cells
 detects any law of total variation sqrt(50 / (4 n)) or more from the target's (the noncentrality
-needed is at most 50, and n sum(d^2 / p) >= 4 n TV^2): 0.056 for the 4,000 draws of the default
+needed is at most 50, and n sum(d^2 / p) >= 4 n TV^2): 0.1 for the 1,200 draws of the default
 run, 0.025 for the 20,000 of the slow one. The last test shows that it does detect.
 """
 
@@ -13,9 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from scipy import stats
 
 from engine.acceptance import Rule, choose_rule, verify
 from engine.derived import skipped_copy
@@ -29,6 +27,7 @@ from engine.randomness import CoupledStream, DrawStream, IndependentStream
 from engine.request import SamplingParams
 from engine.sampling import Sampler
 from tests.engine.conftest import THREADS
+from tests.engine.g_test import Pair, p_value
 
 pytestmark = pytest.mark.model
 
@@ -36,7 +35,6 @@ PROMPT = "My favourite animal is the"
 SAMPLING = SamplingParams(temperature=1.2, top_k=8, repeat_penalty=1.1)
 SKIP = (12, 16)
 SIGNIFICANCE = 0.001
-Pair = tuple[int, int]
 Draw = Callable[[int], Pair]
 
 
@@ -176,25 +174,6 @@ def laws(rows: tuple[Rows, Rows]) -> Laws:
     return Laws(*rows)
 
 
-def p_value(counts: Counter[Pair], law: dict[Pair, float], draws: int) -> float:
-    """G-test; cells that expect fewer than 5 draws are put together."""
-    assert set(counts) <= set(law), "a token of probability zero was emitted"
-    observed: list[float] = [0.0]
-    expected: list[float] = [0.0]
-    for pair, chance in law.items():
-        if chance * draws >= 5.0:
-            observed.append(counts[pair])
-            expected.append(chance * draws)
-        else:
-            observed[0] += counts[pair]
-            expected[0] += chance * draws
-    if expected[0] == 0.0:
-        del observed[0], expected[0]
-    scale = sum(observed) / sum(expected)
-    test = stats.power_divergence(observed, np.array(expected) * scale, lambda_="log-likelihood")
-    return float(test.pvalue)
-
-
 def test_target_and_drafter_disagree_enough(laws: Laws) -> None:
     p, q = laws.p.after(), laws.q.after()
     overlap = sum(min(p.probability(t), q.probability(t)) for t in {*p.ids, *q.ids})
@@ -212,8 +191,8 @@ def check(laws: Laws, way: str, draws: int) -> float:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_two_tokens_follow_the_targets_law(laws: Laws, way: str) -> None:
-    """4,000 draws: detects a total variation of 0.056."""
-    assert check(laws, way, 4_000) > SIGNIFICANCE
+    """1,200 draws: detects a total variation of 0.1."""
+    assert check(laws, way, 1_200) > SIGNIFICANCE
 
 
 @pytest.mark.slow
