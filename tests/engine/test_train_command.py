@@ -59,6 +59,7 @@ def corpus_of(folder: Path) -> Path:
     return found
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_killed_goes_on_and_two_share_the_work(tmp_path: Path) -> None:
     target = write_target(tmp_path)
     options = ("collect", "--target", str(target), "--tokens", "2500")
