@@ -1,4 +1,4 @@
-"""A small decoder over features of the target: EAGLE-3 (Li et al. 2025, arXiv 2503.01840), MTP.
+"""A small decoder over features of the target: EAGLE (Li et al., 2401.15077, 2503.01840), MTP.
 
 The drafter sees the features of every token the target has kept. Position P of its own cache pairs
 the state made of the target's features at P with the token at P + 1.
