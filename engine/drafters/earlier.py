@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from engine.drafters.copying import Continuation, Evidence
 
 LONGEST_MATCH = 32
-_SORTED_DEPTH = 64
+_MOST_PLACES = 4096
+"""Of a match that are looked at, the most recent ones."""
+
 _BETWEEN = -1
 """Stands between texts; no token."""
 
@@ -51,20 +53,19 @@ class EarlierTexts:
 
 
 class EarlierIndex:
-    """Where the last tokens of a chat occurred in earlier texts.
+    """Where the last tokens of a chat occurred in earlier texts. 12 bytes a token.
 
-    Suffix array by prefix doubling (Manber and Myers 1993), stopped at _SORTED_DEPTH tokens, which
-    is deeper than a match and its draft may go. 12 bytes a token.
+    A suffix array by prefix doubling (Manber and Myers 1993) over the reversed texts, so that a
+    match grows backwards from the last token in one descent; sorted as deep as a match may get.
     """
 
     def __init__(self, texts: Sequence[NDArray[np.int32]], minimum: int) -> None:
         self._minimum = minimum
         between = np.array([_BETWEEN], np.int32)
-        tokens = np.concatenate([part for text in texts for part in (text, between)])
-        self._order = _suffix_order(tokens)
-        # Looking beyond the end finds more separators.
-        self._tokens = np.concatenate((tokens, np.full(_SORTED_DEPTH, _BETWEEN, np.int32)))
-        self._first = tokens[self._order]
+        self._tokens = np.concatenate([part for text in texts for part in (text, between)])
+        reversed_ = np.ascontiguousarray(self._tokens[::-1])
+        self._order = _suffix_order(reversed_)
+        self._first = reversed_[self._order]
 
     @property
     def bytes(self) -> int:
@@ -72,80 +73,64 @@ class EarlierIndex:
 
     def cursor(self, context: Sequence[int]) -> EarlierCursor | None:
         """What followed the longest suffix of `context` that is found here; None if none is."""
-        tail = list(context[-LONGEST_MATCH:])
-        found = 0, 0, 0  # length, and the places in order
-        low, high = self._minimum, len(tail)
-        while low <= high:
-            length = (low + high) // 2
-            start, end = self._places(tail[len(tail) - length :])
-            if start < end:
-                found = length, start, end
-                low = length + 1
-            else:
-                high = length - 1
-        return EarlierCursor(self, *found) if found[0] else None
-
-    def _places(self, pattern: Sequence[int]) -> tuple[int, int]:
-        """Suffixes that begin with the pattern, as a range of the order."""
-        start, end = 0, len(self._order)
-        for depth, token in enumerate(pattern):
-            start, end = self.narrowed(start, end, depth, token)
-            if start == end:
+        start, end, length = 0, len(self._order), 0
+        for token in reversed(context[-LONGEST_MATCH:]):
+            low, high = self._narrowed(start, end, length, token)
+            if low == high:
                 break
-        return start, end
+            start, end, length = low, high, length + 1
+        if length < self._minimum:
+            return None
+        after = len(self._tokens) - self._order[start:end]
+        after.sort()
+        return EarlierCursor(self._tokens, length, after[-_MOST_PLACES:])
 
-    def narrowed(self, start: int, end: int, depth: int, token: int) -> tuple[int, int]:
-        """Of the suffixes in the range, which are the same up to `depth`, those that go on so."""
-        column = self._first[start:end] if depth == 0 else self.column(start, end, depth)
+    def _narrowed(self, start: int, end: int, depth: int, token: int) -> tuple[int, int]:
+        """Of the places in the range, which are the same for `depth` tokens, those with `token`."""
+        if depth == 0:
+            column = self._first
+        else:
+            before = len(self._tokens) - 1 - depth - self._order[start:end]
+            column = np.where(before < 0, _BETWEEN, self._tokens[before])
         low, high = np.searchsorted(column, (token, token + 1))
         return start + int(low), start + int(high)
 
-    def column(self, start: int, end: int, depth: int) -> NDArray[np.int32]:
-        """The tokens at `depth` of the suffixes in the range, ascending."""
-        return self._tokens[self._order[start:end] + depth]
-
-    def most_recent(self, start: int, end: int, depth: int, token: int) -> int:
-        """The last place in the texts where the range goes on with `token`."""
-        low, high = self.narrowed(start, end, depth, token)
-        return int(self._order[low:high].max())
-
 
 class EarlierCursor:
-    """See CopyCursor."""
+    """See CopyCursor. after: places behind the match, ascending."""
 
-    def __init__(self, index: EarlierIndex, length: int, start: int, end: int) -> None:
-        self._index = index
+    def __init__(self, tokens: NDArray[np.int32], length: int, after: NDArray[np.int32]) -> None:
+        self._tokens = tokens
         self._length = length
-        self._start, self._end = start, end
+        self._after = after
 
     def continuations(self) -> Sequence[Continuation]:
-        if self._start == self._end or self._length >= _SORTED_DEPTH:
-            return ()
-        column = self._index.column(self._start, self._end, self._length)
-        tokens, counts = np.unique(column[column != _BETWEEN], return_counts=True)
-        found = dict(zip(tokens.tolist(), counts.tolist(), strict=True))
-        order = sorted(found, key=lambda token: (-found[token], -self._recent(token)))
-        total = sum(found.values())
-        return [Continuation(token, Evidence(self._length, found[token], total)) for token in order]
+        column = self._tokens[self._after]
+        if len(column) == 1:  # most often
+            token = int(column[0])
+            return () if token == _BETWEEN else (Continuation(token, self._evidence(1, 1)),)
+        column = column[column != _BETWEEN]
+        tokens, last, counts = np.unique(column[::-1], return_index=True, return_counts=True)
+        order = np.lexsort((last, -counts)).tolist()
+        return [
+            Continuation(int(tokens[i]), self._evidence(int(counts[i]), len(column))) for i in order
+        ]
 
-    def _recent(self, token: int) -> int:
-        return self._index.most_recent(self._start, self._end, self._length, token)
+    def _evidence(self, count: int, total: int) -> Evidence:
+        return Evidence(self._length, count, total)
 
     def advance(self, token: int) -> None:
-        if self._start < self._end and self._length < _SORTED_DEPTH:
-            self._start, self._end = self._index.narrowed(
-                self._start, self._end, self._length, token
-            )
-            self._length += 1
+        self._after = self._after[self._tokens[self._after] == token] + 1
+        self._length += 1
 
 
 def _suffix_order(tokens: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Starts of all suffixes, ordered by their first _SORTED_DEPTH tokens."""
+    """Starts of all suffixes, ordered by their first LONGEST_MATCH tokens."""
     count = len(tokens)
     ranks = np.unique(tokens, return_inverse=True)[1].astype(np.int64)
     order = np.argsort(ranks, kind="stable")
     depth = 1
-    while depth < _SORTED_DEPTH:
+    while depth < LONGEST_MATCH:
         following = np.zeros(count, np.int64)  # beyond the end: less than any token
         following[: max(0, count - depth)] = ranks[depth:] + 1
         keys = ranks * (count + 1) + following

@@ -131,17 +131,18 @@ def test_earlier_texts_answer_as_a_search_does(
         suffix = [*suffix, token]
 
 
-def test_long_earlier_texts_are_followed_as_deep_as_they_are_sorted() -> None:
+def test_long_earlier_texts_are_followed_to_their_end() -> None:
     text = np.random.default_rng(4).integers(0, 900, 4000).astype(np.int32)
     index = EarlierIndex([text], MINIMUM)
-    cursor = index.cursor(text[1000:1100].tolist())
+    cursor = index.cursor(text[3000:3100].tolist())
     assert cursor is not None
     drafted = []
     while following := cursor.continuations():
+        assert following[0].evidence == Evidence(LONGEST_MATCH + len(drafted), 1, 1)
         drafted.append(following[0].token)
         cursor.advance(drafted[-1])
-    assert drafted == text[1100 : 1100 + LONGEST_MATCH].tolist()
-    assert index.bytes < 13 * (len(text) + 64)
+    assert drafted == text[3100:].tolist()
+    assert index.bytes <= 12 * (len(text) + 1)
 
 
 def test_only_new_texts_are_read() -> None:
