@@ -213,7 +213,7 @@ def _with_point(
 ) -> tuple[tuple[float, tuple[float, ...]], ...]:
     """Every second one goes when there are too many to draw."""
     heldout = message.get("heldout")
-    if not heldout:
+    if not heldout or message.get("stage") != "training":
         return points
     rates = tuple(float(rate) for rate in heldout)
     if points and points[-1][1] == rates:
