@@ -1,8 +1,10 @@
 """Round traces in the compact form that the page draws and the conversation file keeps.
 
 A token is [text, kind, drafter, p, q, depth] or the same with a seventh item, the rejected
-drafts that were tried in its place: [[text, drafter, p, q, depth], ...]. kind is a, c, b or p
-(accepted, correction, bonus, plain); drafter is an index into the reply's drafter names.
+branches that left the text there, each node after the one it follows: [[text, drafter, p, q,
+depth], ...], with a sixth item where it follows another of them: that one's place in the list.
+kind is a, c, b or p (accepted, correction, bonus, plain); drafter is an index into the reply's
+drafter names.
 """
 
 from __future__ import annotations
@@ -33,11 +35,17 @@ class WireEncoder:
         if not tokens:
             return tokens
         ghosts: list[list[list[Any]]] = [[] for _ in tokens]
-        for node in trace.proposed:
-            if not node.accepted:
-                # A draft of depth d was tried where the round's d-th token now stands; deeper
-                # ones never got a place of their own and are shown with the last token.
-                ghosts[min(node.depth, len(tokens)) - 1].append(self._ghost(node))
+        places: dict[int, tuple[int, int]] = {}  # node to its token and its place among the ghosts
+        for index in _branches(trace.proposed):
+            node = trace.proposed[index]
+            ghost = self._ghost(node)
+            if node.parent in places:
+                at, place = places[node.parent]
+                ghost.append(place)
+            else:  # it leaves the text where the round's token of its depth stands
+                at = min(node.depth, len(tokens)) - 1
+            places[index] = at, len(ghosts[at])
+            ghosts[at].append(ghost)
         for token, tried in zip(tokens, ghosts, strict=True):
             if tried:
                 token.append(tried)
@@ -68,6 +76,24 @@ class WireEncoder:
         if drafter not in self.drafters:
             self.drafters.append(drafter)
         return self.drafters.index(drafter)
+
+
+def _branches(proposed: Sequence[ProposedToken]) -> list[int]:
+    """Rejected nodes, each branch in one piece."""
+    children: dict[int, list[int]] = {}
+    for index, node in enumerate(proposed):
+        if not node.accepted:
+            children.setdefault(node.parent, []).append(index)
+    waiting = [
+        index
+        for index, node in enumerate(proposed)
+        if not node.accepted and (node.parent < 0 or proposed[node.parent].accepted)
+    ][::-1]
+    order = []
+    while waiting:
+        order.append(waiting.pop())
+        waiting.extend(reversed(children.get(order[-1], [])))
+    return order
 
 
 def text_of(tokens: Sequence[WireToken]) -> str:

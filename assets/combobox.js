@@ -8,7 +8,9 @@ import { h, icon, setText } from "./dom.js";
 let identities = 0;
 
 export class Combobox {
-  /** settings: { label, placeholder, multiple, onChange(values), onAction(action) } */
+  /** settings: { label, placeholder, multiple, onChange(values), onAction(action), foot }
+
+     foot: an element to stand below the list, if any. */
   constructor(root, settings) {
     this.settings = settings;
     this.options = [];
@@ -52,6 +54,7 @@ export class Combobox {
     if (multiple) this.list.setAttribute("aria-multiselectable", "true");
     this.hint = h("p", { class: "box-hint" });
     this.popup = h("div", { class: "box-popup", hidden: true }, this.filter, this.list, this.hint);
+    if (this.settings.foot) this.popup.append(this.settings.foot);
     root.append(this.button, this.popup);
     this.root = root;
     this.listen();
@@ -189,6 +192,7 @@ export class Combobox {
       }
       return;
     }
+    if (this.settings.foot?.contains(event.target) && event.key !== "Escape") return;
     const last = this.shown.length - 1;
     const moves = { ArrowDown: this.active + 1, ArrowUp: this.active - 1, End: last, Home: 0 };
     if (event.key in moves) {

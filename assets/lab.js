@@ -199,7 +199,7 @@ export class Lab {
     const { call, attempt, modelBar, settings } = this.page;
     this.dialog.close();
     modelBar.target.setValues([target]);
-    modelBar.drafters.setValues(drafters);
+    modelBar.chooseDrafters(drafters);
     await attempt(async () => {
       if (drafters.length) {
         const values = await call("settings", { changes: { speculate: "auto" } });

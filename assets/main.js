@@ -362,7 +362,7 @@ class Page {
     this.$("#models-dialog").close();
     this.$("#train-dialog").close();
     this.modelBar.target.setValues([target]);
-    if (drafter) this.modelBar.drafters.setValues([drafter]);
+    if (drafter) this.modelBar.chooseDrafters([drafter]);
     await this.attempt(async () => {
       await this.modelBar.targetChanged();
       await this.modelBar.load();

@@ -3,6 +3,7 @@
 import { Combobox } from "./combobox.js";
 import { h } from "./dom.js";
 import { bytes, count, sentence } from "./format.js";
+import { Tuning } from "./tuning.js";
 
 const LOAD_SETTINGS = ["context_length", "threads", "gpu_layers", "numerics"];
 
@@ -25,12 +26,14 @@ export class ModelBar {
       onChange: () => this.targetChanged(),
       onAction,
     });
+    this.tuning = new Tuning(() => this.drawButton());
     this.drafters = new Combobox(root.querySelector("#drafter-box"), {
       label: "Drafters",
       placeholder: "None: plain decoding",
       multiple: true,
-      onChange: () => this.drawButton(),
+      onChange: () => this.draftersChanged(),
       onAction,
+      foot: this.tuning.element,
     });
     this.engine = { loaded: null, progress: null, error: null };
     this.settings = {};
@@ -43,13 +46,14 @@ export class ModelBar {
     if (!preferences.target) fresh.drafters = ["ngram"];
     const pair = engine.pair ?? fresh;
     this.target.setValues(pair.target ? [pair.target] : []);
-    this.drafters.setValues(pair.drafters);
+    this.drafters.setValues(this.tuning.adopt(pair.drafters));
     this.show(engine);
     await this.refresh();
   }
 
   pair() {
-    return { target: this.target.values[0] ?? null, drafters: this.drafters.values };
+    const drafters = this.tuning.expressions(this.drafters.values);
+    return { target: this.target.values[0] ?? null, drafters };
   }
 
   /** Whether the dropdowns show what is loaded. */
@@ -84,7 +88,19 @@ export class ModelBar {
     );
     const kept = this.drafters.values.filter((value) => usable.has(value));
     if (kept.length < this.drafters.values.length) this.drafters.setValues(kept);
+    this.draftersChanged();
+  }
+
+  draftersChanged() {
+    this.tuning.draw(this.drafters.options, this.drafters.values);
     this.drawButton();
+  }
+
+  /** Choose drafters by their expressions. */
+  chooseDrafters(expressions) {
+    this.drafters.setValues(this.tuning.adopt(expressions));
+    this.tuning.drawn = "";
+    this.draftersChanged();
   }
 
   async targetChanged() {

@@ -4,7 +4,7 @@
    always moving forward, so every character knows its token. */
 
 import { visibleInText } from "./format.js";
-import { DRAFTER, KIND, REJECTED } from "./source.js";
+import { DRAFTER, joint, KIND, REJECTED } from "./source.js";
 
 const ENTITY = /&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|(\w{2,8}));/gi;
 const NAMED = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0" };
@@ -120,9 +120,9 @@ export function tokenSpan(source, index) {
 
 /** Rejected drafts stand in attributes: not in the text, not selected, not read aloud. */
 export function ghostsOf(source, index) {
-  return (source.tokens[index]?.[REJECTED] ?? []).map((rejected, number) => {
+  return (source.tokens[index]?.[REJECTED] ?? []).map((rejected, number, all) => {
     const ghost = document.createElement("s");
-    ghost.className = "ghost";
+    ghost.className = `ghost ${joint(all, number)}`;
     ghost.setAttribute("aria-hidden", "true");
     ghost.dataset.text = visibleInText(rejected[0]) || "∅";
     ghost.dataset.index = index;

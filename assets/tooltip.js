@@ -2,7 +2,17 @@
 
 import { h } from "./dom.js";
 import { probability, visible } from "./format.js";
-import { DEPTH, DRAFT_Q, DRAFTER, KIND, REJECTED, TARGET_P, TEXT } from "./source.js";
+import {
+  branches,
+  branchOf,
+  DEPTH,
+  DRAFT_Q,
+  DRAFTER,
+  KIND,
+  REJECTED,
+  TARGET_P,
+  TEXT,
+} from "./source.js";
 import { KINDS } from "./words.js";
 
 const GAP = 8;
@@ -76,11 +86,22 @@ export class Tooltip {
   }
 }
 
-/** What a token or a rejected draft (text, drafter, p, q, depth) tells of itself. */
-function factsOf(token, rejected) {
+/** What a token or a rejected draft (text, drafter, p, q, depth) tells of itself.
+
+   number: of the rejected draft among those of its token. */
+function factsOf(token, rejected, number) {
   if (rejected) {
     const [text, drafter, p, q, depth] = rejected;
-    return { kind: "ghost", word: "rejected", text, drafter, p, q, depth, tried: [] };
+    return {
+      kind: "ghost",
+      word: "rejected",
+      text,
+      drafter,
+      p,
+      q,
+      depth,
+      branch: branchOf(token[REJECTED], number),
+    };
   }
   return {
     kind: token[KIND],
@@ -90,20 +111,21 @@ function factsOf(token, rejected) {
     p: token[TARGET_P],
     q: token[DRAFT_Q],
     depth: token[DEPTH],
-    tried: token[REJECTED] ?? [],
+    tried: token[REJECTED],
   };
 }
 
-function describe({ token, drafters, rejected }) {
-  const facts = factsOf(token, rejected);
+const pathText = (path) => path.map((one) => visible(one[TEXT])).join("");
+
+function describe({ token, drafters, rejected, number }) {
+  const facts = factsOf(token, rejected, number);
   const rows = [["p (target)", probability(facts.p)]];
   if (facts.drafter !== null) {
     rows.push(["q (drafter)", facts.q === null ? "point mass" : probability(facts.q)]);
     rows.push(["drafter", drafters[facts.drafter]], ["draft position", facts.depth]);
   }
-  if (facts.tried.length) {
-    rows.push(["rejected here", facts.tried.map((one) => visible(one[TEXT])).join("  ")]);
-  }
+  if (facts.branch?.length > 1) rows.push(["branch", pathText(facts.branch)]);
+  if (facts.tried) rows.push(["rejected here", branches(facts.tried).map(pathText).join("  |  ")]);
   const list = h("dl");
   for (const [name, value] of rows) list.append(h("dt", {}, name), h("dd", {}, String(value)));
   const text = visible(facts.text) || "(part of a character)";

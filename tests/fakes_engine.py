@@ -133,6 +133,37 @@ def _round(
     return RoundTrace(number, at, tuple(proposed), tuple(emitted), seconds, depth == 0)
 
 
+TREE = (
+    ("Trees", -1, True),
+    ("Bushes", -1, False),
+    (" grow", 1, False),
+    (" are", 0, True),
+    (" stand", 1, False),
+    (" were", 0, False),
+    (" cut", 3, False),
+    (" tall", 2, False),
+    (" down", 6, False),
+)
+"""Text, parent and fate of the nodes of one proposal, mixed as trees come."""
+
+
+def tree_script() -> list[RoundTrace]:
+    """One round with TREE, of which two tokens are accepted and one is corrected."""
+    depths: list[int] = []
+    for _, parent, _ in TREE:
+        depths.append(1 if parent < 0 else depths[parent] + 1)
+    proposed = tuple(
+        ProposedToken(i, text, parent, depth, "tree(ngram)", 0.25, None, accepted)
+        for i, ((text, parent, accepted), depth) in enumerate(zip(TREE, depths, strict=True))
+    )
+    emitted = (
+        EmittedToken(0, "Trees", "accepted", "tree(ngram)", 0.5, None, 1),
+        EmittedToken(3, " are", "accepted", "tree(ngram)", 0.5, None, 2),
+        EmittedToken(9, " green", "correction", None, 0.5, None, None),
+    )
+    return [RoundTrace(1, 10, proposed, emitted, RoundSeconds(0.01, 0.02, 0.0), False)]
+
+
 class FakeRun:
     """As `engine.client.Run`."""
 
@@ -248,6 +279,8 @@ class FakeEngine:
         count = int(numbers[0]) if numbers else None
         drafts = request.drafting.speculate != "off"
         rounds = script(text, count, seed=len(asked), drafts=drafts)
+        if "branches" in asked:
+            rounds = tree_script()
         counter, started, emitted = StatsCounter(0.04), time.perf_counter(), 0
         tokens: list[EmittedToken] = []
         for trace in rounds:

@@ -6,7 +6,7 @@ import json
 
 from app.wire import WireEncoder, text_of
 from engine.events import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
-from tests.fakes_engine import MARKDOWN, script
+from tests.fakes_engine import MARKDOWN, script, tree_script
 
 SECONDS = RoundSeconds(0.1, 0.2, 0.0)
 
@@ -37,9 +37,19 @@ def test_rejected_drafts_stand_where_they_were_tried() -> None:
         0.25,
         None,
         None,
-        [["x", 0, 0.1235, None, 2], ["y", 0, 0.1235, None, 3]],
+        [["x", 0, 0.1235, None, 2], ["y", 0, 0.1235, None, 3, 0]],
     ]
     assert encoder.drafters == ["ngram"]
+
+
+def test_branches_stay_in_one_piece_and_say_what_they_follow() -> None:
+    tokens = [token for trace in tree_script() for token in WireEncoder().encode(trace)]
+    shown = [[[ghost[0], *ghost[5:]] for ghost in token[6]] for token in tokens if len(token) > 6]
+    assert shown == [
+        [["Bushes"], [" grow", 0], [" tall", 1], [" stand", 0]],
+        [[" were"]],
+        [[" cut"], [" down", 0]],
+    ]
 
 
 def test_siblings_of_a_tree_stand_with_the_token_of_their_depth() -> None:

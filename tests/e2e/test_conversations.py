@@ -262,3 +262,22 @@ def test_every_control_has_a_name(page: Page) -> None:
         " e.getAttribute('aria-labelledby'))).map(e => e.outerHTML)"
     )
     assert unnamed == []
+
+
+def test_a_drafter_keeps_its_own_settings(browser: Browser, own_site: Site) -> None:
+    page = open_page(browser, own_site.url)
+    choose(page, "#drafter-box", "recycle")
+    nodes = page.locator("[data-tuning='recycle tree']")
+    nodes.fill("99")
+    nodes.blur()
+    expect(nodes).to_have_value("64")
+    layers = page.locator("[data-tuning='early-exit layers']")
+    expect(layers).to_have_count(0)
+    page.click("#load")
+    expect(page.locator(".engine-status.ready")).to_contain_text("recycle:tree")
+    page.reload()
+    expect(page.locator(".engine-status.ready")).to_contain_text("recycle:tree")
+    expect(page.locator("#load")).to_have_text("Reload")
+    page.click("#drafter-box .box-button")
+    expect(nodes).to_have_value("64")
+    page.context.close()

@@ -73,6 +73,28 @@ def test_rejected_drafts_are_seen_but_not_copied(page: Page) -> None:
     assert "Speculative decoding" in text_of(part)
 
 
+def test_rejected_branches_of_a_tree_are_told_apart(page: Page) -> None:
+    part = ask(page, "show branches")
+    ghosts = part.locator(".ghost").evaluate_all(
+        "all => all.map(ghost => "
+        "[ghost.dataset.index, ghost.dataset.text, ghost.className.replace('ghost ', '')])"
+    )
+    assert ghosts == [
+        ["0", "Bushes", "first"], ["0", " grow", "next"], ["0", " tall", "next"],
+        ["0", " stand", "fork"], ["1", " were", "first"], ["2", " cut", "first"],
+        ["2", " down", "next"],
+    ], part.locator(".reply-body").inner_html()  # fmt: skip
+    edges = part.locator(".ghost.fork").evaluate("one => getComputedStyle(one).borderLeftStyle")
+    assert edges == "dotted"
+    tip = page.locator("#tip")
+    part.locator(".token").first.hover()
+    expect(tip).to_contain_text("Bushes·grow·tall  |  Bushes·stand")
+    part.locator(".ghost.fork").hover()
+    expect(tip).to_contain_text("Bushes·stand")
+    expect(tip).to_contain_text("rejected")
+    assert text_of(part).strip() == "Trees are green"
+
+
 def test_tooltip_by_pointer_and_by_keyboard(page: Page) -> None:
     part = ask(page, "markdown please")
     tip = page.locator("#tip")
