@@ -172,7 +172,7 @@ export class ModelBar {
       this.showMessage("error", `${sentence(error.message)}${rest}`);
     } else if (loaded) {
       const { target, drafters, memory_bytes: memory, notices, strict_width: width } = loaded;
-      const names = drafters.map((drafter) => drafter.name).join(", ") || "no drafter";
+      const names = drafters.map(drafterText).join(", ") || "no drafter";
       const parts = [
         `${target.id} with ${names}`,
         `context ${count(target.context_length)}`,
@@ -192,3 +192,14 @@ export class ModelBar {
     this.status.replaceChildren(h("span", {}, text), ...notes);
   }
 }
+
+/** Its name, and for an ensemble what each of its members takes. */
+function drafterText({ name, memory_bytes: memory, members = [] }) {
+  if (members.length < 2) return name;
+  const kind = name.slice(0, name.indexOf("("));
+  const texts = members.map((one) => `${drafterText(one)}${sizeText(one)}`);
+  return `${kind} of ${texts.join(", ")} (${bytes(memory)} together)`;
+}
+
+const sizeText = ({ memory_bytes: memory, members = [] }) =>
+  members.length > 1 || memory === 0 ? "" : ` ${bytes(memory)}`;

@@ -26,11 +26,21 @@ class ModelSummary:
 
 @dataclass(frozen=True, slots=True)
 class DrafterSummary:
-    """A loaded drafter: its name in traces, what it costs in memory, and what it is."""
+    """A loaded drafter: its name in traces, what it costs in memory, and what it is.
+
+    members: of an ensemble; its memory is theirs.
+    """
 
     name: str
     description: str
     memory_bytes: int
+    members: tuple[DrafterSummary, ...] = ()
+
+    def by_member(self) -> dict[str, int]:
+        """Memory of every drafter that is not made of others, by name."""
+        if not self.members:
+            return {self.name: self.memory_bytes}
+        return {name: size for one in self.members for name, size in one.by_member().items()}
 
 
 @dataclass(frozen=True, slots=True)

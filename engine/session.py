@@ -13,6 +13,7 @@ from engine.derived import default_skip, requantized_copy, skipped_copy
 from engine.drafters.base import Drafter
 from engine.drafters.build import build_drafter
 from engine.drafters.earlier import EarlierTexts
+from engine.drafters.group import members_of
 from engine.drafters.ngram import MINIMUM_MATCH
 from engine.drafters.tap import TargetTap
 from engine.drafters.workshop import Workshop
@@ -311,6 +312,11 @@ def _special_text(vocab: Vocab, token: int) -> str:
     return vocab.piece(token, special=True).decode(errors="replace") if token >= 0 else ""
 
 
+def _drafter_summary(drafter: Drafter) -> DrafterSummary:
+    members = tuple(_drafter_summary(member) for member in members_of(drafter))
+    return DrafterSummary(drafter.name, drafter.description, drafter.memory_bytes, members)
+
+
 def _summary(
     plan: LoadPlan,
     context: Context,
@@ -320,11 +326,7 @@ def _summary(
 ) -> LoadedSummary:
     branches = drafter is not None and drafter.max_leaves > 1
     memory = estimate(ModelPlan(plan.info, swa_full=branches), plan.context_length)
-    drafters = (
-        ()
-        if drafter is None
-        else (DrafterSummary(drafter.name, drafter.description, drafter.memory_bytes),)
-    )
+    drafters = () if drafter is None else (_drafter_summary(drafter),)
     return LoadedSummary(
         request=plan.request,
         target=ModelSummary(

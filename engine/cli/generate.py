@@ -24,6 +24,7 @@ from engine.cli.options import (
 from engine.cli.parser import Subparsers
 from engine.errors import BadOptionError, RunError
 from engine.events import Finished, Notice, RoundTrace
+from engine.messages import LoadedSummary
 from engine.prompts import read_text
 from engine.request import GenerateRequest, Message
 from engine.run import Run
@@ -69,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     request = _request(arguments)
     with open_engine(arguments) as client, _trace_file(arguments.trace) as trace:
         load_shown(client, load_request(arguments), verbose=arguments.verbose)
+        memory = _memory(client.loaded)
         reply = client.generate(request)
         try:
             finished = _follow(reply, trace, stream_text=not arguments.json)
@@ -78,11 +80,20 @@ def run(arguments: argparse.Namespace) -> int:
             finished = _follow(reply, trace, stream_text=not arguments.json)
             interrupted = True
     if arguments.json:
-        print(json.dumps(finished.to_json(), ensure_ascii=False))
+        print(json.dumps(finished.to_json() | memory, ensure_ascii=False))
     else:
         print()
         print(_footer(finished), file=sys.stderr)
     return INTERRUPTED if interrupted else 0
+
+
+def _memory(loaded: LoadedSummary | None) -> dict[str, Any]:
+    """Bytes of weights and cache: of the target, and of each drafter or member of an ensemble."""
+    if loaded is None:
+        return {}
+    drafters = {name: size for one in loaded.drafters for name, size in one.by_member().items()}
+    target = loaded.target.bytes + loaded.target.kv_bytes
+    return {"memory": {"target": target, "drafters": drafters}}
 
 
 def _request(arguments: argparse.Namespace) -> GenerateRequest:

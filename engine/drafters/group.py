@@ -124,3 +124,8 @@ class Group:
             self._untold.append(message)
         else:
             self._report(message)
+
+
+def members_of(drafter: Drafter) -> tuple[Drafter, ...]:
+    """Those it is made of, () if it stands alone."""
+    return drafter.members if isinstance(drafter, Group) else ()

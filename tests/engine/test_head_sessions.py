@@ -93,6 +93,11 @@ def test_ensembles_of_heads(session: Session, target: Path, group: str) -> None:
         drafted = reply(session)
         assert drafted.tokens == plain.tokens
         assert drafted.stats.proposed > 0
+    assert session.summary is not None
+    (ensemble,) = session.summary.drafters
+    shares = ensemble.by_member()
+    assert set(shares) == {f"{kind}:{file}" for kind, file in files.items()}
+    assert sum(shares.values()) == ensemble.memory_bytes and min(shares.values()) > 0
 
 
 def test_an_impossible_load_leaves_the_present_one(session: Session, target: Path) -> None:
