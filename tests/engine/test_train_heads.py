@@ -54,7 +54,7 @@ from tests.tiny_gguf import write_tiny_gguf
 
 CPU = torch.device("cpu")
 SETTINGS = TrainSettings(
-    epochs=3, batch=60, draft_vocabulary=120, keep_layers=3, learning_rate=3e-3, evaluate_every=1e9
+    epochs=2, batch=60, draft_vocabulary=120, keep_layers=3, learning_rate=3e-3, evaluate_every=1e9
 )
 ERRORS = {"F32": 5e-3, "F16": 1e-2, "Q8_0": 0.5}
 """Largest difference of logits that range over about ten."""
@@ -322,7 +322,9 @@ def _fresh(ground: Ground, kind: str) -> Trainee:
 def weights_after(ground: Ground, seed: int) -> dict[str, torch.Tensor]:
     trainee = trainee_of(ground)
     material = Material(documents(ground, False), documents(ground, True))
-    Fit(trainee, material, replace(SETTINGS, seed=seed), CPU).run(lambda _p: None, lambda: False)
+    Fit(trainee, material, replace(SETTINGS, seed=seed, epochs=1), CPU).run(
+        lambda _p: None, lambda: False
+    )
     return trainee.parameters
 
 
