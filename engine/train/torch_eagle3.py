@@ -27,7 +27,7 @@ from engine.train.torch_layers import (
 )
 from engine.train.torch_trainee import DraftHead, chain_loss, collect_drafts
 
-LEARNING_RATE = 6e-4
+LEARNING_RATE = 1.2e-3
 _FRESH = 0.02  # standard deviation of weights that the target has nothing for
 _BLOCK = "blk.0."
 

@@ -27,7 +27,7 @@ class TrainSettings:
     seconds: float | None = None
     epochs: float = 1.0
     tokens: int | None = None
-    batch: int = 512
+    batch: int = 256
     learning_rate: float | None = None
     seed: int = 0
     threads: int = 1
