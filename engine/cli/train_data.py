@@ -107,8 +107,7 @@ def gather(
 ) -> None:
     """Collects; what is there already counts."""
     needed = estimated_bytes(settings, count(place.folder))
-    if settings.answer_tokens < NO_LIMIT:
-        output.say(f"the corpus will take about {size_text(int(needed))} more in {place.folder}")
+    output.say(f"this will take at most {size_text(int(needed))} more in {place.folder}")
     settings, workers = prepare(settings, place.target, place.sha256, arguments.threads)
     card = read_card(place.folder)
     if card is not None:

@@ -31,6 +31,9 @@ from engine.train.work import HELDOUT_EVERY, SAMPLED_TEMPERATURE, SAMPLED_TOP_P
 _CONTEXT_SHARE = 1.6
 """Tokens kept for each answer token: prompts are kept too."""
 
+_FASTEST = 600.0
+"""Answer tokens a second that a machine may reach; before every shard the disk is asked again."""
+
 SAMPLING = (
     f"half greedy, half at temperature {SAMPLED_TEMPERATURE} and top-p {SAMPLED_TOP_P} "
     "of the 32 likeliest tokens"
@@ -69,8 +72,10 @@ def _file_name(target: LocatedModel) -> str:
 
 
 def estimated_bytes(settings: CollectSettings, present: Counts) -> float:
-    """What the answer tokens that are still missing will take on disk."""
-    missing = max(0, settings.answer_tokens - present.answer_tokens)
+    """What the answer tokens that are still missing will take on disk, at most."""
+    missing: float = max(0, settings.answer_tokens - present.answer_tokens)
+    if settings.seconds is not None:
+        missing = min(missing, settings.seconds * _FASTEST)
     hidden = inspect(Path(settings.target)).embedding_length
     return missing * _CONTEXT_SHARE * bytes_per_token(hidden)
 

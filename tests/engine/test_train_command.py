@@ -21,8 +21,10 @@ from engine.drafters.named import resolved
 from engine.errors import IncompatiblePairError, UnknownModelError
 from engine.folders import DataFolder
 from engine.models.trained import CARD, WEIGHTS, TrainedDrafter, for_target, trained_drafters
+from engine.train.collection import estimated_bytes
 from engine.train.fitting import plan_budget
-from engine.train.shards import Corpus, count
+from engine.train.settings import CollectSettings
+from engine.train.shards import Corpus, Counts, count
 from tests.tiny_gguf import write_tiny_gguf
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -139,6 +141,15 @@ def test_wrong_requests_are_one_line(
     assert main(asked) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "training").exists()
+
+
+def test_the_size_is_estimated_from_tokens_and_time(tmp_path: Path) -> None:
+    settings = CollectSettings(str(tmp_path), str(write_target(tmp_path)), answer_tokens=10**12)
+    nothing = Counts(0, 0, 0, 0)
+    assert estimated_bytes(settings, nothing) > 1e14
+    assert estimated_bytes(replace(settings, seconds=60.0), nothing) < 1e9
+    small = replace(settings, answer_tokens=1000)
+    assert estimated_bytes(small, nothing) == 2 * estimated_bytes(small, Counts(9, 900, 500, 0))
 
 
 def test_the_budget_is_what_the_user_gave() -> None:
