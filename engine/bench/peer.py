@@ -26,6 +26,7 @@ from engine.stats import Stats
 _START_SECONDS = 600.0
 _REPLY_SECONDS = 3600.0
 _STOP_SECONDS = 10.0
+_FATE_SECONDS = 2.0
 _ASK_AGAIN_SECONDS = 0.1
 
 
@@ -121,10 +122,17 @@ class PeerServer:
         try:
             status, answer = self._ask("POST", path, body, _REPLY_SECONDS)
         except (OSError, http.client.HTTPException) as error:
-            raise RunError(f"{self.name} does not answer: {self._last_words()}") from error
+            raise RunError(f"{self.name} {self._fate()}: {self._last_words()}") from error
         if status != http.client.OK:
             raise RunError(f"{self.name} refused {path}: {json.dumps(answer)[:300]}")
         return answer
+
+    def _fate(self) -> str:
+        """Why there is no answer; a process that has just died may take a moment to be gone."""
+        try:
+            return f"ended with exit code {self._process.wait(_FATE_SECONDS)}"
+        except subprocess.TimeoutExpired:
+            return "does not answer"
 
     def _ask(
         self, method: str, path: str, body: dict[str, Any] | None, timeout: float

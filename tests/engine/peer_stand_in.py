@@ -1,12 +1,14 @@
 """Stands in for llama-server: its options' names, /health, /tokenize and /completion.
 
 A token is a byte of the text. A reply repeats the prompt's last token; the content is the request
-itself, so that a test can read what was asked. Modes by arguments: --crash ends at once.
+itself, so that a test can read what was asked. Modes by arguments: --crash ends at
+once, --die at the first completion, --refuse refuses it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -33,6 +35,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/tokenize":
             first = [1] if body["add_special"] else []
             self._answer({"tokens": [*first, *body["content"].encode()]})
+        elif "--die" in self.arguments:
+            os._exit(3)
         elif "--refuse" in self.arguments:
             self._answer({"error": {"message": "the request exceeds the context"}}, 400)
         else:

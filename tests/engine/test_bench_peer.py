@@ -120,6 +120,12 @@ def test_a_refused_prompt_is_told(tmp_path: Path, binary: Path) -> None:
         server.mode(SETTINGS).reply(PROMPT)
 
 
+def test_a_server_that_dies_in_a_reply_is_told(tmp_path: Path, binary: Path) -> None:
+    server = PeerServer(plan(tmp_path, binary), PeerSetting("plain", ("--die",)))
+    with contextlib.closing(server), pytest.raises(RunError, match="ended with exit code 3"):
+        server.mode(SETTINGS).reply(PROMPT)
+
+
 def test_a_file_that_is_no_program_is_told(tmp_path: Path) -> None:
     nothing = tmp_path / "nothing"
     nothing.write_text("", encoding="utf-8")
