@@ -44,7 +44,7 @@ const CONTROLS = {
   },
   layers: (value, changed) => {
     const input = h("input", { type: "text", value: value ?? "", spellcheck: "false" });
-    input.placeholder = "skip=10+13 or first=8";
+    input.placeholder = "skip=10+13, first=8";
     input.addEventListener("change", () => {
       const text = input.value.replace(/\s/g, "");
       const isGood = text === "" || /^(skip=\d+(\+\d+)*|first=[1-9]\d*)$/.test(text);
