@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.cost import CostModel
 
+_PATH = re.compile(r"[^(),:]*/|\.gguf")
 LENGTHS = (1, 2, 3, 4, 6, 8)
 _HOPELESS = 0.97
 _HARD = 0.8
@@ -47,7 +49,7 @@ def _break_even(cost: CostModel, step: float, length: int) -> BreakEven:
 def advice(drafter: str, evens: Sequence[BreakEven]) -> str:
     """One sentence on whether this drafter can pay."""
     possible = [even for even in evens if even.acceptance is not None]
-    name = f"Drafting with {drafter}"
+    name = f"Drafting with {_PATH.sub('', drafter)}"
     if not possible:
         return (
             f"{name} cannot pay here: checking drafted tokens takes this machine as long as "

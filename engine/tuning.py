@@ -176,14 +176,3 @@ def chat_seconds(calibration: Calibration) -> float:
 
 _TURN_PROMPT = 200
 _TURN_REPLY = 200
-
-
-def speed_json(speed: SpeedSummary) -> dict[str, Any]:
-    return {
-        "threads": speed.threads,
-        "repack": speed.repack,
-        "prefill_tokens_per_second": speed.prefill,
-        "pass_seconds": {str(width): seconds for width, seconds in speed.passes.items()},
-        "drafters": [asdict(drafter) for drafter in speed.drafters],
-        "predicted_speed_up": dict(speed.predicted),
-    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from engine.errors import BadOptionError, RunError
 from engine.events import Finished
 from engine.messages import DraftSpeed, LoadedSummary, SpeedSummary
 from engine.request import DraftParams, GenerateRequest, Message
-from engine.tuning import speed_json
 
 _PROBE_TOKENS = 64
 
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         speed = _speed(client.loaded or loaded)
     if arguments.json:
         head = {"target": arguments.target, "drafter": arguments.drafter}
-        print(json.dumps({**head, **speed_json(speed), **probe}, ensure_ascii=False))
+        print(json.dumps({**head, **_json(speed), **probe}, ensure_ascii=False))
     else:
         print("\n".join(_lines(arguments.target, speed, probe)))
     return 0
@@ -115,3 +115,14 @@ def _drafter_lines(drafter: DraftSpeed) -> list[str]:
         for even in drafter.break_evens
     )
     return [head, f"  share that has to be right, by tokens a round: {needed}", drafter.advice]
+
+
+def _json(speed: SpeedSummary) -> dict[str, Any]:
+    return {
+        "threads": speed.threads,
+        "repack": speed.repack,
+        "prefill_tokens_per_second": speed.prefill,
+        "pass_seconds": {str(width): seconds for width, seconds in speed.passes.items()},
+        "drafters": [asdict(drafter) for drafter in speed.drafters],
+        "predicted_speed_up": dict(speed.predicted),
+    }

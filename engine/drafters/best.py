@@ -33,6 +33,7 @@ class _Record:
 
 class BestDrafter(Group):
     kind = "best"
+    takes_turns = True
     description = "the one of its members that agreed most with the target of late"
 
     def __init__(self, members: Sequence[Drafter]) -> None:

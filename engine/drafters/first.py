@@ -16,6 +16,7 @@ from engine.proposal import EMPTY_PROPOSAL, Proposal
 
 class FirstDrafter(Group):
     kind = "first"
+    takes_turns = True
     description = "the first of its members that has something to propose"
 
     def propose(self, round_: DraftRound) -> Proposal:

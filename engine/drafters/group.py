@@ -21,11 +21,14 @@ from engine.errors import DrafterError, EngineError
 class Group:
     """kind: its name in expressions. Owns its members and closes them.
 
+    takes_turns: one member drafts a round, and asks the policy by its own name.
+
     A member that fails is left out for the rest of the reply, the others go on. A failure is taken
     to have nothing to do with what was drawn, so leaving a member out keeps every rule exact.
     """
 
     kind = "group"
+    takes_turns = False
 
     def __init__(self, members: Sequence[Drafter]) -> None:
         self.members = tuple(members)
@@ -62,11 +65,13 @@ class Group:
                 member.begin(prompt)
 
     def draft_costs(self) -> Mapping[str, DraftCost]:
-        """Of its members, and their sum under its own name, for groups that draft together."""
+        """Of its members, and their sum under its own name if they draft together."""
         costs: dict[str, DraftCost] = {}
         for member in self.members:
             if isinstance(member, Measurable):
                 costs.update(member.draft_costs())
+        if self.takes_turns:
+            return costs
         own = [costs[member.name] for member in self.members if member.name in costs]
         step, token = sum(cost.step for cost in own), sum(cost.token for cost in own)
         return {**costs, self.name: DraftCost(step, token)}
