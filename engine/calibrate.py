@@ -17,6 +17,7 @@ _SHALLOW = 32
 _AGREEMENT = 0.04  # median deviation from the median, as a share of it
 _PREFILL = {False: 128, True: 992}  # tokens, by thoroughness
 _SECONDS = {False: 3.0, True: 20.0}
+_PATIENCE = 4  # times the seconds for a machine that is busy otherwise: then no second depth
 _REPEATS = {False: (2, 5), True: (3, 9)}
 
 
@@ -70,6 +71,7 @@ def calibrate(
     token = max(context.model.vocab.bos, 1)
     widths = _fitting(context, _ALL_WIDTHS if thorough else _QUICK_WIDTHS)
     budget = _SECONDS[thorough]
+    begun = clock()
     context.clear()
     _feed(context, token, min(_SHALLOW, context.length_limit - max(widths)))
     report(0.1)
@@ -83,7 +85,7 @@ def calibrate(
     prefill = (deep - shallow) / (clock() - started) if deep > shallow else 0.0
     report(0.8)
     growth = {}
-    if deep > shallow:
+    if deep > shallow and clock() - begun < _PATIENCE * budget:
         few = [width for width in _DEEP_WIDTHS if width in widths]
         later = _median_passes(context, token, few, (2, 3), budget / 2, clock)
         growth = {n: max(0.0, later[n] - passes[n]) / (deep - shallow) for n in few}
@@ -100,7 +102,7 @@ def measure_passes(
     context.clear()
     _feed(context, token, min(_SHALLOW, context.length_limit - max(widths)))
     bounds = (repeats, repeats)
-    passes = _median_passes(context, token, widths, bounds, 0.0, time.perf_counter)
+    passes = _median_passes(context, token, widths, bounds, float("inf"), time.perf_counter)
     context.clear()
     return passes
 
@@ -131,7 +133,7 @@ def _median_passes(
     budget: float,
     clock: Callable[[], float],
 ) -> dict[int, float]:
-    """repeats: at least and at most; budget: seconds after which no more than needed are made."""
+    """repeats: at least and at most; budget: seconds after which a pass of each is enough."""
     length = len(context.tokens)
     taken: dict[int, list[float]] = {width: [] for width in widths}
     begun = clock()
@@ -139,7 +141,8 @@ def _median_passes(
     context.truncate(length)
     for repeat in range(repeats[1]):
         late = clock() - begun > budget
-        if repeat >= repeats[0] and (late or all(map(_agree, taken.values()))):
+        enough = repeat >= repeats[0] and all(map(_agree, taken.values()))
+        if repeat and (late or enough):
             break
         for width in widths:
             started = clock()

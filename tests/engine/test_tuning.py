@@ -95,7 +95,7 @@ def test_time_is_given_only_as_far_as_passes_disagree(tiny_context: Context) -> 
     assert set(found.passes.values()) == {1 / 1024}
     widths, few = len(found.passes), len(found.growth)
     # Two readings a pass, three passes a width and two where much is cached, and the checks.
-    assert next(ticks) <= 2 * (3 * widths + 2 * few) + 12
+    assert next(ticks) <= 2 * (3 * widths + 2 * few) + 20
 
 
 def test_passes_of_given_widths(tiny_context: Context) -> None:
