@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.chat import ChatTemplate
+from engine.derived import default_skip
 from engine.errors import BadOptionError, RunError
 from engine.folders import DataFolder
 from engine.llama.abort import AbortFlag
@@ -29,6 +30,8 @@ from engine.skip_state import SearchState, state_file
 from engine.skip_trial import Budget, Reference, SkipTrial, measure_costs, share
 
 Report = Callable[[str, float], None]
+
+_FINALISTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,9 @@ class _Run:
 
     def search(self, layers: range, most: int, all_layers: int) -> SkipReport:
         limits = SearchLimits(most, patience=2 * len(layers), seed=self._request.seed)
-        search = self._search = SkipSearch(layers, limits, self._evaluate)
+        guess = default_skip(all_layers)
+        guesses = [guess] if len(guess) <= most and set(guess) <= set(layers) else []
+        search = self._search = SkipSearch(layers, limits, self._evaluate, guesses)
         try:
             is_done = search.run()
         finally:
@@ -153,21 +158,30 @@ class _Run:
         return expected_speedup(agreement, self._costs.draft_step(count), self._costs.passes)
 
     def _check(self, search: SkipSearch) -> tuple[SkipPoint, ...]:
-        """The best sets on the texts that the search did not see; short, so it is not cancelled."""
+        """A run-off on the texts that the search did not see; short, so it is not cancelled.
+
+        The best of many sets on little text is often only lucky there: of the best few of each
+        size the one that is best on all texts together is taken.
+        """
         self._tools.abort.clear()
-        points = []
-        for count, skip in search.best.items():
-            self._tools.report("checking on other texts", count / max(search.best))
-            counts = self._trial.agreement(skip, self._checked)
-            agreement = share(counts)
-            speedup, length = self._speedup(count, agreement)
-            by_category = tuple(
-                (category, hits / max(1, total)) for category, (hits, total) in counts.items()
-            )
-            step = self._costs.draft_step(count)
-            value = search.value(skip)
-            points.append(SkipPoint(skip, value, agreement, by_category, step, speedup, length))
-        return tuple(points)
+        return tuple(self._run_off(search, count, max(search.best)) for count in search.best)
+
+    def _run_off(self, search: SkipSearch, count: int, largest: int) -> SkipPoint:
+        self._tools.report("checking on other texts", count / largest)
+        checks = {
+            skip: self._trial.agreement(skip, self._checked)
+            for skip in search.finalists(count, _FINALISTS)
+        }
+        seen, unseen = _tokens(self._searched), _tokens(self._checked)
+        skip = max(checks, key=lambda one: seen * search.value(one) + unseen * share(checks[one]))
+        agreement = share(checks[skip])
+        speedup, length = self._speedup(count, agreement)
+        by_category = tuple(
+            (category, hits / max(1, total)) for category, (hits, total) in checks[skip].items()
+        )
+        step = self._costs.draft_step(count)
+        value = search.value(skip)
+        return SkipPoint(skip, value, agreement, by_category, step, speedup, length)
 
 
 def _write_references(

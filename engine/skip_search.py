@@ -37,14 +37,22 @@ class SearchStoppedError(Exception):
 
 
 class SkipSearch:
-    """evaluate(skip): share of the tokens that the model without these layers also chooses."""
+    """evaluate(skip): share of the tokens that the model without these layers also chooses.
+
+    guesses: sets to be tried before all others.
+    """
 
     def __init__(
-        self, layers: Iterable[int], limits: SearchLimits, evaluate: Callable[[Skip], float]
+        self,
+        layers: Iterable[int],
+        limits: SearchLimits,
+        evaluate: Callable[[Skip], float],
+        guesses: Sequence[Skip] = (),
     ) -> None:
         self._layers = sorted(layers)
         self._limits = limits
         self._evaluate = evaluate
+        self._guesses = tuple(guesses)
         self._random = random.Random(limits.seed)
         self._known: dict[Skip, float] = {}
 
@@ -58,6 +66,13 @@ class SkipSearch:
                 found[count] = skip
         return dict(sorted(found.items()))
 
+    def finalists(self, count: int, most: int) -> list[Skip]:
+        """The `most` best sets of `count` layers, and the guesses of that size."""
+        ranked = sorted(
+            (skip for skip in self._known if len(skip) == count), key=self.value, reverse=True
+        )
+        return [*ranked[:most], *(skip for skip in ranked[most:] if skip in self._guesses)]
+
     def value(self, skip: Skip) -> float:
         """Of a set that was tried."""
         return self._known[skip]
@@ -65,6 +80,8 @@ class SkipSearch:
     def run(self) -> bool:
         """False when it was stopped before it was done."""
         try:
+            for guess in self._guesses:
+                self._try(guess)
             self._eliminate()
             self._exchange()
         except SearchStoppedError:

@@ -94,6 +94,20 @@ def test_a_stopped_search_keeps_the_best_so_far() -> None:
     assert search.best == {1: (4,)}
 
 
+def test_guesses_are_tried_first_and_reach_the_run_off() -> None:
+    tried: list[Skip] = []
+
+    def evaluate(skip: Skip) -> float:
+        tried.append(skip)
+        return worth(skip)
+
+    search = SkipSearch(HARM, SearchLimits(most=2, patience=5), evaluate, guesses=[(1, 5)])
+    assert search.run() and tried[0] == (1, 5)
+    finalists = search.finalists(2, 3)
+    assert finalists[-1] == (1, 5) and finalists[0] == search.best[2] and len(finalists) == 4
+    assert len(search.finalists(1, 3)) == 3
+
+
 def test_expected_speedup() -> None:
     flat = {1: 1.0, 2: 1.0, 3: 1.0, 4: 1.0}
     assert expected_speedup(0.9, 0.5, flat) == (pytest.approx(3.439 / 2.5), 3)
