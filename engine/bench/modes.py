@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import psutil
 
 from engine.bench.samples import PLAIN, BenchMode, BenchReply
+from engine.drafters.expression import parse_expression
 from engine.errors import RunError
 from engine.events import Finished, RoundTrace, RunEvent
 from engine.prompts import TrialPrompt
@@ -16,6 +17,7 @@ from engine.request import DraftParams, GenerateRequest, Message, SamplingParams
 from engine.verify import top_two_gap
 
 _POLL_SECONDS = 0.25
+_REMEMBERING = ("recycle",)
 
 
 class BenchStoppedError(RunError):
@@ -106,16 +108,40 @@ def plain_mode(engine: EngineUnderTest, settings: BenchSettings) -> BenchMode:
     return replace(_mode(PLAIN, engine, settings, off, None), gap=gap)
 
 
+AUTO = 0
+"""Among lengths of drafts: as far as pays."""
+
+
+def length_groups(drafter: str, fixed: Sequence[int]) -> list[tuple[int, ...]]:
+    """auto and the fixed lengths, those together that may share one loaded drafter.
+
+    A drafter that remembers what the target found likely would know a prompt's reply from the mode
+    before, so it is loaded once for each.
+    """
+    lengths = (AUTO, *fixed)
+    leaves = parse_expression(drafter).leaves()
+    if any(leaf.kind in _REMEMBERING for leaf in leaves):
+        return [(length,) for length in lengths]
+    return [lengths]
+
+
 def drafting_modes(
-    engine: EngineUnderTest, settings: BenchSettings, drafter: str, fixed: tuple[int, ...] = ()
+    engine: EngineUnderTest,
+    settings: BenchSettings,
+    drafter: str,
+    lengths: Sequence[int] = (AUTO,),
 ) -> list[BenchMode]:
-    """What is loaded drafts: `auto`, and one mode for each fixed length."""
-    drafting = {f"{drafter} auto": DraftParams(speculate="auto")}
-    for length in fixed:
-        drafting[f"{drafter} k={length}"] = DraftParams(speculate="always", draft_max=length)
-    modes = [_mode(name, engine, settings, how, drafter) for name, how in drafting.items()]
-    auto = replace(modes[0], decides=True, draft_max=DraftParams().draft_max)
-    return [auto, *modes[1:]]
+    """What is loaded drafts: `auto`, or a fixed length."""
+    modes = []
+    for length in lengths:
+        if length == AUTO:
+            params = DraftParams(speculate="auto")
+            auto = _mode(f"{drafter} auto", engine, settings, params, drafter)
+            modes.append(replace(auto, decides=True, draft_max=params.draft_max))
+        else:
+            params = DraftParams(speculate="always", draft_max=length)
+            modes.append(_mode(f"{drafter} k={length}", engine, settings, params, drafter))
+    return modes
 
 
 def _mode(

@@ -36,8 +36,9 @@ ul.key i { display: inline-block; width: 12px; height: 12px; margin-right: 6px; 
 _METHOD = (
     "Every prompt was answered in every mode, the modes taking turns and another one starting each "
     "time. Each reply prefilled its whole prompt anew; one reply a mode on another prompt warmed "
-    "up. No prompt occurs twice. What a mode learned about a kind of text carries over to the next "
-    "prompt, as it does in a chat. A speed-up is plain decoding's time per token over the mode's, "
+    "up. No prompt occurs twice, and a drafter that remembers texts is loaded once for each mode. "
+    "What was learned of how often a drafter is right carries over, from earlier loads too, as in "
+    "a chat. A speed-up is plain decoding's time per token over the mode's, "
     "prefill apart; the mean over prompts is geometric, intervals are 95 % bootstrap intervals "
     "over prompts. T(n) are medians over all rounds of the run. Memory is the resident size of "
     "the mode's process, weights that are mapped from the file included."

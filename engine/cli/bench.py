@@ -9,7 +9,13 @@ import sys
 from pathlib import Path
 
 from engine.bench.figures import summarise
-from engine.bench.modes import BenchSettings, EngineUnderTest, drafting_modes, plain_mode
+from engine.bench.modes import (
+    BenchSettings,
+    EngineUnderTest,
+    drafting_modes,
+    length_groups,
+    plain_mode,
+)
 from engine.bench.peer import PeerServer
 from engine.bench.run import Bench, BenchProgress, check_prompts
 from engine.bench.samples import BenchMode, BenchSample
@@ -108,10 +114,17 @@ def _prompts(arguments: argparse.Namespace) -> tuple[TrialPrompt, ...]:
 
 def _modes(arguments: argparse.Namespace, stack: contextlib.ExitStack) -> list[BenchMode]:
     """One process for each drafter and peer setting, so that nothing is loaded in between."""
+    if any(length < 1 for length in arguments.fixed):
+        raise BadOptionError("--fixed must be 1 or more")
+    groups = [
+        (drafter, lengths)
+        for drafter in arguments.drafter
+        for lengths in length_groups(drafter, arguments.fixed)
+    ]
     settings = BenchSettings(arguments.max_tokens, sampling_params(arguments))
     peers = chosen_settings(arguments)
     modes: list[BenchMode] = []
-    for drafter in arguments.drafter:
+    for drafter, lengths in groups:
         client = stack.enter_context(open_engine(arguments))
         request = LoadRequest(
             arguments.target,
@@ -124,7 +137,7 @@ def _modes(arguments: argparse.Namespace, stack: contextlib.ExitStack) -> list[B
         engine = EngineUnderTest(client.generate, _never, functools.partial(_pid, client))
         if not modes:
             modes.append(plain_mode(engine, settings))
-        modes.extend(drafting_modes(engine, settings, drafter, tuple(arguments.fixed)))
+        modes.extend(drafting_modes(engine, settings, drafter, lengths))
     if peers:
         plan = peer_plan(arguments)
         for setting in peers:

@@ -164,7 +164,7 @@ def report_lines(report: BenchReport) -> list[str]:
         lines.extend(_line(category, figures) for figures in modes if figures.mode != PLAIN)
     passes = "  ".join(f"{n}: {1e3 * value:.0f}" for n, value in report.pass_seconds.items())
     lines.append(f"T(n) in ms, medians of all rounds: {passes}")
-    lines.append("Every prompt occurs once; its cache is cleared before each reply.")
+    lines.append("Each prompt is asked once in each mode, its cache cleared before.")
     lines.extend(oracle_sentences(report))
     lines.extend(line for line in (peer_sentence(report), _recommendation(report)) if line)
     return lines

@@ -9,7 +9,15 @@ from functools import partial
 import pytest
 
 from engine.bench.figures import BenchReport, compare, summarise
-from engine.bench.modes import BenchSettings, BenchStoppedError, EngineUnderTest, plain_mode
+from engine.bench.modes import (
+    AUTO,
+    BenchSettings,
+    BenchStoppedError,
+    EngineUnderTest,
+    drafting_modes,
+    length_groups,
+    plain_mode,
+)
 from engine.bench.run import Bench, BenchProgress
 from engine.bench.samples import BenchMode, BenchReply, sample_from_json
 from engine.errors import BadOptionError
@@ -192,6 +200,16 @@ def rounds_of(drafted: int, tokens: int) -> tuple[RoundTrace, ...]:
         seconds = RoundSeconds(0.25 * drafted, 1.0 + 0.5 * drafted, 0.0)
         rounds.append(RoundTrace(number, 0, proposed, (*kept, last), seconds, not drafted))
     return tuple(rounds)
+
+
+def test_a_drafter_that_remembers_texts_is_loaded_once_for_each_mode() -> None:
+    assert length_groups("first(ngram,model:m)", (3, 7)) == [(AUTO, 3, 7)]
+    assert length_groups("first(ngram,recycle)", (3, 7)) == [(AUTO,), (3,), (7,)]
+    under_test = EngineUnderTest(FakeEngine().generate, lambda: False, lambda: None)
+    settings = BenchSettings(8, SamplingParams())
+    auto, fixed = drafting_modes(under_test, settings, "ngram", (AUTO, 3))
+    assert (auto.name, auto.decides) == ("ngram auto", True)
+    assert (fixed.name, fixed.decides) == ("ngram k=3", False)
 
 
 def test_a_prompt_that_occurs_twice_is_refused() -> None:
