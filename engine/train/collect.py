@@ -20,6 +20,8 @@ from engine.train.work import Item, blocks
 
 SHARD_DOCUMENTS = 64
 _CHECK_SECONDS = 5.0
+_STARTED_AT_ONCE = 8
+"""Documents begun between two looks at the clock and at the wish to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +112,12 @@ class Collector:
             busy = busy or bool(waiting) or lane.free < lane.size
         if len(self._writer) >= SHARD_DOCUMENTS:
             self._write()
-        return busy
+        return busy or self._next_block < len(self._blocks)
 
     def _fill(self, lane: Lane, waiting: deque[Item]) -> None:
-        while lane.free:
+        for _ in range(_STARTED_AT_ONCE):
+            if not lane.free:
+                return
             # The held-out lane waits for what comes along; the other one asks for more.
             if not waiting and (lane is self._lanes[1] or not self._claim()):
                 return

@@ -285,6 +285,13 @@ def test_collecting_goes_on_where_it_ended(tiny: Model, tmp_path: Path) -> None:
     assert heldout == {item.id for item in wanted if item.heldout} != set()
 
 
+def test_prompts_that_are_too_long_are_left_out(tiny: Model, tmp_path: Path) -> None:
+    long = [Item(f"l:{n}", "qa", (Message("user", "x" * 200),)) for n in range(200)]
+    collected(tiny, tmp_path, [*long, *items(2)], Goal(10**9))
+    found = {one.id for one in Corpus(tmp_path).documents(None)}
+    assert found == {"p:0", "p:1"}
+
+
 def test_the_next_turn_follows_the_target_s_own_answer(tiny: Model, tmp_path: Path) -> None:
     ask = Item("p:1", "qa", (Message("user", "a"),), follow_up="b")
     collected(tiny, tmp_path, [ask], Goal(10**9))
