@@ -22,6 +22,7 @@ LAYER_MATRICES = (
     "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down",
 )  # fmt: skip
 LAYER_NORMS = ("attn_norm", "ffn_norm")
+_ROWS_AT_ONCE = 4096
 _PLAIN = frozenset({"llama", "qwen2"})
 
 
@@ -100,8 +101,14 @@ class TargetWeights:
         """Rows of the matrix to the vocabulary [tokens, hidden]."""
         return dequantize(self.head_part(token_ids))
 
-    def embeddings(self, token_ids: NDArray[np.int64]) -> Array:
-        return dequantize(rows_of(self._required("token_embd.weight"), token_ids))
+    def embeddings(self) -> NDArray[np.float16]:
+        """The whole table [vocabulary, hidden], in half precision: large, and only looked up."""
+        data = self._required("token_embd.weight")
+        table = np.empty(data.shape, np.float16)
+        for start in range(0, self.vocabulary, _ROWS_AT_ONCE):
+            stop = min(self.vocabulary, start + _ROWS_AT_ONCE)
+            table[start:stop] = dequantize(data, start, stop)
+        return table
 
     def interleaved(self, weights: Array, heads: int) -> Array:
         """q or k rows [heads x width, ...] for rotary positions over neighbouring pairs."""

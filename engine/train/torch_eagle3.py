@@ -88,9 +88,7 @@ class Eagle3Trainee:
         self.head = head
         self.deep_share = 1.0
         self._shape = target.shape
-        every = np.arange(target.vocabulary)
-        # Half precision: the table is large and only looked up.
-        self._embeddings = torch.from_numpy(target.embeddings(every)).half().to(device)
+        self._embeddings = torch.from_numpy(target.embeddings()).to(device)
         self._rotary = Rotary(target.shape, device)
 
     def loss(self, batch: Batch, random: np.random.Generator) -> Tensor:

@@ -86,8 +86,7 @@ class EarlyExitTrainee:
         self.head = head
         self._shape = target.shape
         self._layers = sum(name.endswith("ffn_up.weight") for name in weights)
-        every = np.arange(target.vocabulary)
-        self._embeddings = torch.from_numpy(target.embeddings(every)).half().to(device)
+        self._embeddings = torch.from_numpy(target.embeddings()).to(device)
         self._rotary = Rotary(target.shape, device)
 
     def loss(self, batch: Batch, random: np.random.Generator) -> Tensor:
