@@ -23,10 +23,11 @@ from app.shelf import Shelf
 from app.throttle import Throttle
 from app.training import Training
 from app.training_options import delete_data, require_room, training_options
-from app.training_request import training_request
+from app.training_request import absolute, training_request
 from engine.errors import BadOptionError, EngineError
 from engine.folders import DataFolder
 from engine.messages import LogLine
+from engine.models.catalogue import Catalogue, add_folder, remove_folder
 
 Arguments = dict[str, Any]
 Action = Callable[[Session, Arguments], Any]
@@ -73,6 +74,7 @@ class Handlers:
             "settings": self._settings,
             "view": self._view,
             "repository": self._repository,
+            "folders": self._folders,
             "fetch": self._fetch,
             "download": self._download,
             "log": self._log,
@@ -196,6 +198,14 @@ class Handlers:
     def _repository(self, session: Session, arguments: Arguments) -> Any:
         files = self._services.shelf.repository_files(str(arguments["repository"]))
         return [asdict(file) for file in files]
+
+    def _folders(self, session: Session, arguments: Arguments) -> list[str]:
+        """The user's model folders after the step "add" or "remove" of one, "list" for neither."""
+        steps = {"add": add_folder, "remove": remove_folder, "list": None}
+        act, folder = steps[arguments["step"]], self._services.folder
+        if act is not None:
+            act(folder, absolute(str(arguments["path"])))
+        return [str(path) for path in Catalogue.load(folder).folders]
 
     def _fetch(self, session: Session, arguments: Arguments) -> None:
         if "model" in arguments:

@@ -103,4 +103,12 @@ def require_texts(request: TrainingRequest) -> None:
 
 def _paths(texts: Any) -> tuple[str, ...]:
     wanted = [str(text).strip() for text in texts]
-    return tuple(str(Path(text).expanduser().absolute()) for text in wanted if text)
+    return tuple(str(absolute(text)) for text in wanted if text)
+
+
+def absolute(text: str) -> Path:
+    """What the user wrote as a path. BadOptionError when it could mean several places."""
+    path = Path(text.strip()).expanduser()
+    if not path.is_absolute():
+        raise BadOptionError(f"write the whole path of a folder or file, not {text.strip()!r}")
+    return path

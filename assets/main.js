@@ -1,7 +1,7 @@
 /* The page: builds its parts, hands server events to them, and user actions to the server. */
 
 import { Connection } from "./connection.js";
-import { dressButtons, h, setText } from "./dom.js";
+import { dressButtons, setText } from "./dom.js";
 import { Figures } from "./figures.js";
 import { count } from "./format.js";
 import { Lab } from "./lab.js";
@@ -15,6 +15,7 @@ import { Tooltip } from "./tooltip.js";
 import { Train } from "./train.js";
 import { Transcript } from "./transcript.js";
 import { ViewBar } from "./viewbar.js";
+import { welcomeParts } from "./welcome.js";
 
 const CHAT_EVENTS = new Set(["user", "start", "queued", "prefill", "tok", "notice", "end", "cut"]);
 
@@ -43,6 +44,8 @@ class Page {
   buildParts() {
     const call = (action, args) => this.connection.call(action, args);
     const toast = (text, action) => this.surroundings.toast(text, action);
+    const use = (target, drafter) => this.use(target, drafter);
+    const refresh = () => this.refreshModels();
     this.surroundings = new Surroundings(this.root);
     this.figures = new Figures(this.$("#figures"));
     this.transcript = new Transcript(
@@ -84,7 +87,7 @@ class Page {
     this.train = new Train(this.$("#train-body"), {
       call: (action, args) => this.loud(() => call(action, args)),
       ask: (question) => this.surroundings.ask(question),
-      use: (target, drafter) => this.use(target, drafter),
+      use,
       target: () => this.modelBar.pair().target,
     });
     this.lab = new Lab(this.root, {
@@ -94,7 +97,7 @@ class Page {
       settings: this.settings,
       lastPrompt: () => this.transcript.lastPrompt(),
     });
-    this.models = new Models(this.$("#models-body"), { call, toast, use: (id) => this.use(id) });
+    this.models = new Models(this.$("#models-body"), { call, toast, use, refresh });
   }
 
   listen() {
@@ -256,12 +259,14 @@ class Page {
     this.models.showDownloads(items);
     if (finished !== this.finishedDownloads) {
       this.finishedDownloads = finished;
-      this.attempt(async () => {
-        await this.modelBar.refresh();
-        this.models.showCatalogue(this.modelBar.targets);
-        this.drawWelcome();
-      });
+      this.attempt(() => this.refreshModels());
     }
+  }
+
+  async refreshModels() {
+    await this.modelBar.refresh();
+    this.models.showCatalogue(this.modelBar.targets);
+    this.drawWelcome();
   }
 
   drawChat({ conversation, messages, seq }) {
@@ -350,6 +355,7 @@ class Page {
     await this.attempt(() => this.modelBar.refresh());
     this.$("#models-dialog").showModal();
     this.models.showCatalogue(this.modelBar.targets ?? [], model);
+    this.models.changeFolders("list");
   }
 
   openTrain() {
@@ -374,25 +380,8 @@ class Page {
     const welcome = this.$("#welcome");
     welcome.hidden = !empty;
     if (!empty) return;
-    const { loaded, progress } = this.modelBar.engine;
-    const parts = [h("h1", {}, loaded ? "What shall we write?" : "Watch a model think ahead")];
-    if (loaded) {
-      parts.push(
-        h(
-          "p",
-          {},
-          "Every token of the reply shows who proposed it and what the target made of it.",
-        ),
-      );
-    } else if (progress) parts.push(h("p", {}, "The model is being loaded."));
-    else {
-      const open = () => this.openModels("starter");
-      parts.push(
-        h("p", {}, "Choose a target above and press Load, or download a model first."),
-        h("button", { type: "button", class: "button primary", onclick: open }, "Choose a model"),
-      );
-    }
-    welcome.replaceChildren(...parts);
+    const open = () => this.openModels("starter");
+    welcome.replaceChildren(...welcomeParts(this.modelBar.engine, open));
   }
 }
 

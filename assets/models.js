@@ -12,7 +12,7 @@ const STATES = {
 };
 
 export class Models {
-  /** page: { call, toast, use } */
+  /** page: { call, toast, use, refresh } */
   constructor(root, page) {
     this.page = page;
     this.rows = new Map();
@@ -40,9 +40,30 @@ export class Models {
       event.preventDefault();
       this.listFiles();
     });
+    this.folders = h("ul", { class: "catalogue" });
+    this.folder = h("input", {
+      type: "text",
+      id: "model-folder",
+      placeholder: "Whole path of a folder with GGUF files",
+      autocomplete: "off",
+      spellcheck: "false",
+    });
+    this.folderProblem = h("p", { class: "field-error", role: "alert" });
+    const add = h("button", { type: "submit", class: "button" }, "Add folder");
+    const folderForm = h(
+      "form",
+      { class: "repository-form" },
+      h("label", { for: "model-folder" }, "Models in it are listed; nothing is copied"),
+      h("div", {}, this.folder, add),
+    );
+    folderForm.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.changeFolders("add", this.folder.value.trim());
+    });
     root.append(
       h("section", {}, h("h3", {}, "Downloads"), this.none, this.downloads),
       h("section", {}, h("h3", {}, "Catalogue"), this.catalogue),
+      h("section", {}, h("h3", {}, "Your folders"), this.folders, folderForm, this.folderProblem),
       h("section", {}, h("h3", {}, "Any other model"), form, this.problem, this.files),
     );
   }
@@ -73,6 +94,23 @@ export class Models {
       row.append(this.button("Use as target", () => this.page.use(option.value)));
     }
     return row;
+  }
+
+  /** step: "list", or "add" or "remove" with a path */
+  async changeFolders(step, path = "") {
+    setText(this.folderProblem, "");
+    try {
+      const folders = await this.page.call("folders", { step, path });
+      const remove = (folder) => this.button("Remove", () => this.changeFolders("remove", folder));
+      const rows = folders.map((folder) =>
+        h("li", {}, h("span", { class: "row-text" }, folder), remove(folder)),
+      );
+      this.folders.replaceChildren(...rows);
+      if (step === "add") this.folder.value = "";
+      if (step !== "list") await this.page.refresh();
+    } catch (error) {
+      setText(this.folderProblem, error.message);
+    }
   }
 
   async listFiles() {

@@ -262,23 +262,30 @@ export class Transcript {
 }
 
 /** [shown, explained] pairs of a reply's footer. */
+const NOT_EXACT =
+  "Typical acceptance kept tokens that the target alone would have drawn more rarely; " +
+  "choose the acceptance Exact in the settings for the target's own distribution";
+
+/** Of how many tokens there are, how fast they came and how many drafts were kept. */
+function speedOf(stats) {
+  const figures = [[`${count(stats.emitted)} tokens`, `in ${count(stats.rounds)} rounds`]];
+  if (stats.tokens_per_second !== null) {
+    const time = `${seconds(stats.decode_seconds)} of decoding`;
+    figures.push([`${rate(stats.tokens_per_second)} tokens/s`, time]);
+  }
+  if (stats.proposed) {
+    const drafts = `${count(stats.accepted)} of ${count(stats.proposed)} drafts accepted`;
+    figures.push([`${percent(stats.acceptance_rate)} accepted`, drafts]);
+    const mean = "mean accepted length: tokens per pass of the target";
+    figures.push([`${length(stats.mean_accepted_length)} per round`, mean]);
+  }
+  return figures;
+}
+
 function figuresOf(details) {
   const { stats, finish, seed, prompt_tokens: prompt, reused_prompt_tokens: reused } = details;
-  const figures = [];
   const began = Boolean(stats?.rounds);
-  if (began) {
-    figures.push([`${count(stats.emitted)} tokens`, `in ${count(stats.rounds)} rounds`]);
-    if (stats.tokens_per_second !== null) {
-      const time = `${seconds(stats.decode_seconds)} of decoding`;
-      figures.push([`${rate(stats.tokens_per_second)} tokens/s`, time]);
-    }
-    if (stats.proposed) {
-      const drafts = `${count(stats.accepted)} of ${count(stats.proposed)} drafts accepted`;
-      figures.push([`${percent(stats.acceptance_rate)} accepted`, drafts]);
-      const mean = "mean accepted length: tokens per pass of the target";
-      figures.push([`${length(stats.mean_accepted_length)} per round`, mean]);
-    }
-  }
+  const figures = began ? speedOf(stats) : [];
   if (began && prompt !== undefined) {
     const kept = reused ? `, ${count(reused)} reused` : "";
     const title = `Prompt of ${count(prompt)} tokens; ${count(reused)} were in memory already`;
@@ -290,12 +297,7 @@ function figuresOf(details) {
       "Same text per seed as well";
     figures.push([`seed ${seed}`, title]);
   }
-  if (details.exact === false) {
-    const title =
-      "Typical acceptance kept tokens that the target alone would have drawn more rarely; " +
-      "choose the acceptance Exact in the settings for the target's own distribution";
-    figures.push(["text changed by typical acceptance", title]);
-  }
+  if (details.exact === false) figures.push(["text changed by typical acceptance", NOT_EXACT]);
   if (finish) figures.push([FINISHES[finish] ?? finish, `model ${details.model}`]);
   return figures;
 }

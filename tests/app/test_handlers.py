@@ -347,3 +347,13 @@ def test_preferences_that_cannot_be_written_are_told(page: Page, tmp_path: Path)
     page.services.loading.wait(WAIT)
     state = page.services.loading.state()
     assert state["error"]["kind"] == "StorageError" and state["loaded"] is not None
+
+
+def test_model_folders_are_added_and_forgotten(page: Page, tmp_path: Path) -> None:
+    models = tmp_path / "gguf"
+    models.mkdir()
+    assert page.ask("folders", step="list")["result"] == []
+    assert page.ask("folders", step="add", path=str(models))["result"] == [str(models)]
+    assert "is not a folder" in page.ask("folders", step="add", path="/none")["error"]["message"]
+    assert "whole path" in page.ask("folders", step="add", path="gguf")["error"]["message"]
+    assert page.ask("folders", step="remove", path=str(models))["result"] == []

@@ -158,6 +158,7 @@ def test_a_damaged_file_is_put_aside(tmp_path: Path, content: str) -> None:
         ({"minutes": 1.5}, "minutes must be"),
         ({"tokens": 5000}, "either minutes or tokens"),
         ({"minutes": None}, "either minutes or tokens"),
+        ({"texts": ["notes"]}, "whole path"),
         ({"heads": 99}, "heads must be"),
         ({"draft_vocab": "all"}, "draft vocab must be"),
     ],
