@@ -23,6 +23,7 @@ from engine.messages import (
     Done,
     Failed,
     Generate,
+    LayersFound,
     Load,
     LoadedSummary,
     LoadProgress,
@@ -33,11 +34,13 @@ from engine.messages import (
     Ready,
     Reply,
     RunUpdate,
+    SearchLayers,
     Shutdown,
     Unload,
 )
 from engine.request import GenerateRequest, LoadRequest
 from engine.run import Run
+from engine.skip_report import SkipReport, SkipSearchRequest
 from engine.spawn import last_words, output_file, start_process
 from engine.stats import Stats
 
@@ -51,10 +54,12 @@ ProgressCallback = Callable[[LoadProgress], None]
 class _Waiter:
     """Someone blocked in a command. None ends the progress; the outcome is here by then."""
 
+    identity: int
     progress: SimpleQueue[LoadProgress | None] = field(default_factory=SimpleQueue)
     error: EngineError | None = None
     loaded: LoadedSummary | None = None
     made: Path | None = None
+    found: SkipReport | None = None
 
 
 class EngineClient:
@@ -156,6 +161,23 @@ class EngineClient:
             raise EngineDiedError("the engine reported no file")
         return waiter.made
 
+    def search_layers(
+        self, request: SkipSearchRequest, on_progress: ProgressCallback | None = None
+    ) -> SkipReport:
+        """Layers that a drafter can do without; Ctrl+C ends it with the best so far."""
+        self.start()
+        with self._lock:
+            waiter = self._submit(lambda identity: SearchLayers(identity, request))
+        try:
+            self._wait(waiter, on_progress)
+        except KeyboardInterrupt:
+            with self._lock:
+                self._send(Cancel(waiter.identity))
+            self._wait(waiter, on_progress)
+        if waiter.found is None:
+            raise EngineDiedError("the engine reported no layers")
+        return waiter.found
+
     def close(self) -> None:
         """Stops runs and the engine process; closing twice is safe."""
         with self._lock:
@@ -219,7 +241,7 @@ class EngineClient:
         """Sends a command whose end someone waits for; with the lock held."""
         identity = next(self._numbers)
         self._send(make(identity))
-        waiter = self._waiters[identity] = _Waiter()
+        waiter = self._waiters[identity] = _Waiter(identity)
         return waiter
 
     def _send_reload(self) -> int | None:
@@ -283,14 +305,21 @@ class EngineClient:
                 waiter = self._waiters.get(reply.id)
                 if waiter is not None:
                     waiter.progress.put(reply)
-            elif isinstance(reply, Made):
-                waiter = self._waiters.pop(reply.id, None)
-                if waiter is not None:
-                    waiter.made = Path(reply.path)
-                    waiter.progress.put(None)
+            elif isinstance(reply, Made | LayersFound):
+                self._deliver(reply)
             else:
                 self._loaded = reply.loaded
                 self._finish(reply)
+
+    def _deliver(self, reply: Made | LayersFound) -> None:
+        waiter = self._waiters.pop(reply.id, None)
+        if waiter is None:
+            return
+        if isinstance(reply, Made):
+            waiter.made = Path(reply.path)
+        else:
+            waiter.found = reply.report
+        waiter.progress.put(None)
 
     def _finish(self, reply: Done | Failed) -> None:
         error = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from engine.advice import BreakEven
 from engine.events import RunEvent
 from engine.request import GenerateRequest, LoadRequest
+from engine.skip_report import SkipReport, SkipSearchRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +147,19 @@ class MakeModel:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchLayers:
+    """Find the layers that a drafter made of the model can do without. Cancel keeps the best."""
+
+    id: int
+    request: SkipSearchRequest
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     pass
 
 
-Command = Load | Calibrate | Generate | Cancel | Unload | MakeModel | Shutdown
+Command = Load | Calibrate | Generate | Cancel | Unload | MakeModel | SearchLayers | Shutdown
 
 
 # From the engine process
@@ -207,8 +216,16 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
+class LayersFound:
+    """What SearchLayers found, as far as it came."""
+
+    id: int
+    report: SkipReport
+
+
+@dataclass(frozen=True, slots=True)
 class LogLines:
     lines: tuple[LogLine, ...]
 
 
-Reply = Ready | LoadProgress | Done | RunUpdate | Failed | Made | LogLines
+Reply = Ready | LoadProgress | Done | RunUpdate | Failed | Made | LayersFound | LogLines

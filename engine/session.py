@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.auto_draft import TextKind
 from engine.chat import ChatTemplate
 from engine.controller import AlwaysDraft, Controller, NeverDraft
-from engine.derived import default_skip, requantized_copy, skipped_copy
+from engine.derived import requantized_copy, skipped_copy
 from engine.drafters.base import Drafter
 from engine.drafters.build import build_drafter
 from engine.drafters.earlier import EarlierTexts
@@ -26,6 +26,7 @@ from engine.llama.library import Library
 from engine.llama.model import Model
 from engine.llama.vocab import Vocab
 from engine.loading import Loader, LoadPlan, Report
+from engine.measurements import Measurements
 from engine.messages import DrafterSummary, LoadedSummary, MakeModel, ModelSummary
 from engine.models.gguf import inspect
 from engine.models.memory import ModelPlan, estimate
@@ -34,6 +35,9 @@ from engine.randomness import random_seed
 from engine.reply import Reply, ReplySetup
 from engine.request import GenerateRequest, LoadRequest
 from engine.setups import find_setup
+from engine.skip_choice import layers_to_skip
+from engine.skip_job import SearchTools, search_layers
+from engine.skip_report import SkipReport, SkipSearchRequest
 from engine.tuning import PairSpeed, Setup, Tuning
 
 WIDEST_PASS = 65
@@ -214,6 +218,7 @@ class Session:
             find_model=self._loader.find_model,
             tap=tap,
             earlier=earlier,
+            measurements=Measurements(self._folder.measurements_file),
             report=report,
         )
         return build_drafter(plan.expression, workshop)
@@ -225,9 +230,16 @@ class Session:
         if command.file_format is not None:
             return requantized_copy(source, command.file_format, folder, log, report)
         layers = inspect(source).block_count
-        return skipped_copy(
-            source, layers, command.skip or default_skip(layers), folder, log, report
-        )
+        known = Measurements(self._folder.measurements_file)
+        skip = command.skip or layers_to_skip("", source, layers, known)
+        return skipped_copy(source, layers, skip, folder, log, report)
+
+    def search_layers(
+        self, request: SkipSearchRequest, report: Report, cancelled: Callable[[], bool]
+    ) -> SkipReport:
+        """The best sets of layers to leave out; early-exit uses the best one from now on."""
+        tools = SearchTools(self._folder, self._abort, self._library.log, report, cancelled)
+        return search_layers(self._loader.find_model(request.model), request, tools)
 
     # Replying
 

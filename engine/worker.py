@@ -25,6 +25,7 @@ from engine.messages import (
     Done,
     Failed,
     Generate,
+    LayersFound,
     Load,
     LoadProgress,
     LogLines,
@@ -33,6 +34,7 @@ from engine.messages import (
     Ready,
     Reply,
     RunUpdate,
+    SearchLayers,
     Shutdown,
     Unload,
 )
@@ -81,6 +83,8 @@ class Worker:
                 self._generate(command)
             elif isinstance(command, MakeModel):
                 self._make(command)
+            elif isinstance(command, SearchLayers):
+                self._search(command)
             elif isinstance(command, Unload):
                 self._session.unload()
                 self._send(Done(command.id, None))
@@ -103,6 +107,17 @@ class Worker:
 
         path = self._session.make_model(command, report)
         self._send(Made(command.id, str(path)))
+
+    def _search(self, command: SearchLayers) -> None:
+        def report(label: str, fraction: float) -> None:
+            self._send(LoadProgress(command.id, label, fraction))
+
+        self._cancellation.begin(command.id)
+        try:
+            found = self._session.search_layers(command.request, report, self._cancellation.is_set)
+        finally:
+            self._cancellation.end()
+        self._send(LayersFound(command.id, found))
 
     def _generate(self, command: Generate) -> None:
         self._cancellation.begin(command.id)

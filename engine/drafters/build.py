@@ -101,9 +101,7 @@ def _build_recycle(expression: DrafterExpression, workshop: Workshop) -> Drafter
 
 def _build_early_exit(expression: DrafterExpression, workshop: Workshop) -> Drafter:
     target = workshop.target
-    skip = layers_to_skip(
-        expression.argument, target.path, target.layers, workshop.measurements
-    )
+    skip = layers_to_skip(expression.argument, target.path, target.layers, workshop.measurements)
     label = f"leaving out layers {', '.join(map(str, skip))}"
     path = skipped_copy(
         target.path,

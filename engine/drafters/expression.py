@@ -55,7 +55,7 @@ def parse_expression(text: str) -> DrafterExpression:
         raise BadOptionError(
             f"unknown drafter {text!r}; use model:M, tli:M, ngram, early-exit[:skip=1+2], "
             f"early-exit:first=8, early-exit:NAME, medusa[:F], eagle:F, eagle3[:F], "
-            f" mtp, recycle[:tree=24] or a group such as first(D,D)"
+            f"mtp, recycle[:tree=24] or a group such as first(D,D)"
         )
     if kind in ("model", "tli") and not argument:
         raise BadOptionError(f"{kind}: needs a model, for example {kind}:qwen-coder-0.5b")
