@@ -37,6 +37,7 @@ class DraftLayer:
         self.hidden_size = model.hidden_size
         self.vocabulary_size = model.vocab.size
         self.length = 0
+        self._abort = abort  # native code reads its memory in every pass
         self._handle: int | None = None
         self._batch: int | None = None
         self._states = extension("get_embeddings_nextn", [POINTER], POINTER)
