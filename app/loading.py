@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 from app.preferences import PreferencesFile
@@ -106,7 +106,10 @@ class Loading:
 
 
 def _summary(loaded: LoadedSummary) -> dict[str, Any]:
-    return {**asdict(loaded), "memory_bytes": _memory(loaded)}
+    """For the page. Of the speeds only what was predicted: JSON has no integer keys."""
+    predicted = dict(loaded.speed.predicted) if loaded.speed else {}
+    summary = asdict(replace(loaded, speed=None))
+    return summary | {"predicted": predicted, "memory_bytes": _memory(loaded)}
 
 
 def _memory(loaded: LoadedSummary) -> int:

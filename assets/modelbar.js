@@ -179,6 +179,7 @@ export class ModelBar {
         `${bytes(memory)} in memory`,
       ];
       if (width) parts.push(`strict numerics, up to ${width} tokens a pass`);
+      parts.push(...Object.entries(loaded.predicted).map(predictedText));
       const all = loaded.has_chat_template ? notices : [...notices, NO_TEMPLATE];
       this.showMessage("ready", parts.join(" · "), all);
     } else {
@@ -200,6 +201,8 @@ function drafterText({ name, memory_bytes: memory, members = [] }) {
   const texts = members.map((one) => `${drafterText(one)}${sizeText(one)}`);
   return `${kind} of ${texts.join(", ")} (${bytes(memory)} together)`;
 }
+
+const predictedText = ([kind, speedup]) => `expected ${kind}: ${speedup.toFixed(2)}×`;
 
 const sizeText = ({ memory_bytes: memory, members = [] }) =>
   members.length > 1 || memory === 0 ? "" : ` ${bytes(memory)}`;

@@ -37,6 +37,7 @@ from engine.messages import (
     LoadProgress,
     LogLine,
     ModelSummary,
+    SpeedSummary,
 )
 from engine.request import GenerateRequest, LoadRequest
 from engine.stats import StatsCounter
@@ -239,7 +240,8 @@ class FakeEngine:
             for name in names
             if name != "first"
         )
-        self._loaded = LoadedSummary(request, target, drafters, True, None)
+        speed = SpeedSummary({1: 0.02, 2: 0.03}, 80.0, 2, True, predicted={"greedy": 1.25})
+        self._loaded = LoadedSummary(request, target, drafters, True, None, speed=speed)
         return self._loaded
 
     def unload(self) -> None:
