@@ -24,7 +24,6 @@ from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions, PassAborted
 from engine.llama.library import Library
 from engine.llama.model import Model
-from engine.llama.vocab import Vocab
 from engine.loading import Loader, LoadPlan, Report
 from engine.measurements import Measurements
 from engine.messages import DrafterSummary, LoadedSummary, MakeModel, ModelSummary
@@ -316,12 +315,8 @@ def _controller(loaded: _Loaded, request: GenerateRequest) -> Controller:
 def _chat_template(plan: LoadPlan, model: Model) -> ChatTemplate:
     vocab = model.vocab
     return ChatTemplate(
-        plan.info.chat_template, _special_text(vocab, vocab.bos), _special_text(vocab, vocab.eos)
+        plan.info.chat_template, vocab.special_text(vocab.bos), vocab.special_text(vocab.eos)
     )
-
-
-def _special_text(vocab: Vocab, token: int) -> str:
-    return vocab.piece(token, special=True).decode(errors="replace") if token >= 0 else ""
 
 
 def _drafter_summary(drafter: Drafter) -> DrafterSummary:

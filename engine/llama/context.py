@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 
 import numpy as np
 from llama_cpp import llama_cpp as native
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from engine.errors import IncompatiblePairError, NativeError
 from engine.llama.abort import AbortFlag
 from engine.llama.batch import Batch
+from engine.llama.closing import Closing
 from engine.llama.layers import FINAL_STATE, LayerInputs, PassListener, open_layer_inputs
 from engine.llama.model import Model
 from engine.llama.skipping import LayerSkipper
@@ -56,7 +56,7 @@ class ContextOptions:
     skipper: LayerSkipper | None = None
 
 
-class Context:
+class Context(Closing):
     """logits of a pass are views into native memory, valid until the next pass.
 
     listener: is told of every pass whose layer inputs it may want.
@@ -332,17 +332,6 @@ class Context:
             self._batch.close()
             native.llama_free(self._handle)
             self._handle = None
-
-    def __enter__(self) -> Context:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _layer_inputs(model: Model, layers: Sequence[int]) -> LayerInputs | None:

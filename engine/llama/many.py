@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 
 import numpy as np
 from llama_cpp import llama_cpp as native
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from engine.errors import NativeError
 from engine.llama.abort import AbortFlag
 from engine.llama.batch import Batch
+from engine.llama.closing import Closing
 from engine.llama.context import DECODE_ERRORS, PREFILL_CHUNK, PassAborted, rows_view
 from engine.llama.layers import open_layer_inputs
 from engine.llama.model import Model
@@ -44,7 +44,7 @@ class Rows:
     layers: NDArray[np.float32]
 
 
-class ManyContext:
+class ManyContext(Closing):
     """Sequences have numbers from 0; each has its own part of the KV cache."""
 
     def __init__(self, model: Model, options: ManyOptions, abort: AbortFlag) -> None:
@@ -144,14 +144,3 @@ class ManyContext:
             self._batch.close()
             native.llama_free(self._handle)
             self._handle = None
-
-    def __enter__(self) -> ManyContext:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

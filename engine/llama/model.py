@@ -7,11 +7,11 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from llama_cpp import llama_cpp as native
 
 from engine.errors import ModelFileError
+from engine.llama.closing import Closing
 from engine.llama.log import NativeLog
 from engine.llama.vocab import Vocab
 
@@ -28,7 +28,7 @@ class ModelOptions:
     mtp: bool = False
 
 
-class Model:
+class Model(Closing):
     """Close contexts before the model. Closing twice is safe."""
 
     def __init__(
@@ -121,14 +121,3 @@ class Model:
         if self._handle is not None:
             native.llama_model_free(self._handle)
             self._handle = None
-
-    def __enter__(self) -> Model:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -25,7 +25,7 @@ from engine.train.torch_layers import (
     rms_norm,
     row_positions,
 )
-from engine.train.torch_trainee import DraftHead, chain_loss, collect_drafts
+from engine.train.torch_trainee import DraftHead, chain_loss, collect_drafts, learnable
 
 LEARNING_RATE = 1.2e-3
 _FRESH = 0.02  # standard deviation of weights that the target has nothing for
@@ -79,10 +79,7 @@ class Eagle3Trainee:
         positions: int,
         device: torch.device,
     ) -> None:
-        self.parameters = {
-            name: torch.from_numpy(np.array(value)).to(device).requires_grad_()
-            for name, value in weights.items()
-        }
+        self.parameters = learnable(weights, device)
         self.positions = positions
         self.rate = LEARNING_RATE
         self.head = head

@@ -27,7 +27,7 @@ from engine.train.torch_layers import (
     row_positions,
 )
 from engine.train.torch_loss import soft_cross_entropy
-from engine.train.torch_trainee import DraftHead, collect_drafts
+from engine.train.torch_trainee import DraftHead, collect_drafts, learnable
 
 LEARNING_RATE = 4e-4
 _BIASES = ("attn_q", "attn_k", "attn_v")
@@ -77,10 +77,7 @@ class EarlyExitTrainee:
         positions: int,
         device: torch.device,
     ) -> None:
-        self.parameters = {
-            name: torch.from_numpy(np.array(value)).to(device).requires_grad_()
-            for name, value in weights.items()
-        }
+        self.parameters = learnable(weights, device)
         self.positions = positions
         self.rate = LEARNING_RATE
         self.head = head

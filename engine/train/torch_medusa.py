@@ -16,7 +16,7 @@ from engine.train.heldout import Drafts
 from engine.train.torch_batches import Batch, Features
 from engine.train.torch_layers import best_rows
 from engine.train.torch_loss import soft_cross_entropy
-from engine.train.torch_trainee import DECAY, DraftHead, chain_loss, collect_drafts
+from engine.train.torch_trainee import DECAY, DraftHead, chain_loss, collect_drafts, learnable
 
 LEARNING_RATE = 1e-3
 
@@ -50,10 +50,7 @@ class MedusaTrainee:
         positions: int,
         device: torch.device,
     ) -> None:
-        self.parameters = {
-            name: torch.from_numpy(np.array(value)).to(device).requires_grad_()
-            for name, value in weights.items()
-        }
+        self.parameters = learnable(weights, device)
         self.positions = positions
         self.rate = LEARNING_RATE
         self.head = head

@@ -32,6 +32,14 @@ class Trainee(Protocol):
     def drafts(self, batch: Batch) -> Drafts: ...
 
 
+def learnable(weights: dict[str, NDArray[np.float32]], device: torch.device) -> dict[str, Tensor]:
+    """Copies of the weights on the device, with gradients."""
+    return {
+        name: torch.from_numpy(np.array(value)).to(device).requires_grad_()
+        for name, value in weights.items()
+    }
+
+
 class DraftHead:
     """The frozen matrix to the tokens that a drafter knows.
 
