@@ -15,6 +15,7 @@ from engine.models.files import size_text
 from engine.models.gguf import inspect
 from engine.models.locate import LocatedModel, locate
 from engine.train.collection import collect, corpus_folder, estimated_bytes, file_sha256, prepare
+from engine.train.prompt_files import prompt_count
 from engine.train.settings import CollectSettings, read_card
 from engine.train.shards import count
 from engine.train.sources import text_files
@@ -22,6 +23,7 @@ from engine.train.sources import text_files
 NO_LIMIT = 10**12
 _BYTES_PER_TOKEN = 4
 _CHAT_TOKENS = 10_000
+_ANSWER_TOKENS = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,13 @@ def add_data_options(parser: CommandParser) -> None:
     group = parser.add_argument_group("data")
     group.add_argument(
         "--text", nargs="+", default=[], metavar="PATH", help="your own text: files or folders"
+    )
+    group.add_argument(
+        "--prompts",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="your own prompts: JSON Lines (turns, prompt, question, instruction) or lines of text",
     )
     group.add_argument("--chats", action="store_true", help="your own chats as prompts, too")
     group.add_argument("--minutes", type=float, metavar="N", help="time for everything")
@@ -74,6 +83,8 @@ def collect_settings(
     if tokens < 1 or (seconds is not None and seconds <= 0):
         raise BadOptionError("--tokens and --minutes must be above 0")
     text_files(arguments.text)  # says at once what is wrong with them
+    for path in arguments.prompts:
+        prompt_count(path)
     card = read_card(place.folder)
     return CollectSettings(
         folder=str(place.folder),
@@ -83,6 +94,7 @@ def collect_settings(
         gpu_layers=arguments.gpu_layers,
         seed=arguments.seed if card is None else card.seed,
         text=tuple(map(_absolute, arguments.text)),
+        prompts=tuple(map(_absolute, arguments.prompts)),
         chats=str(folder.conversations_file) if arguments.chats else "",
         derived=str(folder.derived),
     )
@@ -94,6 +106,9 @@ def new_text(arguments: argparse.Namespace, place: Place) -> int:
     seen = card.text if card is not None else ()
     paths = [path for path in map(_absolute, arguments.text) if path not in seen]
     tokens = sum(file.stat().st_size for file in text_files(paths)) // _BYTES_PER_TOKEN
+    asked = card.prompt_files if card is not None else ()
+    files = [path for path in map(_absolute, arguments.prompts) if path not in asked]
+    tokens += sum(map(prompt_count, files)) * _ANSWER_TOKENS
     chats = arguments.chats and not (card is not None and card.chats)
     return tokens + (_CHAT_TOKENS if chats else 0)
 

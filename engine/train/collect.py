@@ -86,8 +86,9 @@ class Collector:
                 break
         for lane in self._lanes:
             for one in lane.cut():
-                self._writer.add(one.document)
-                self._documents += 1
+                if not one.item.opening:
+                    self._writer.add(one.document)
+                    self._documents += 1
         self._write()
         self._refresh()
         return self._progress(time.monotonic() - start)
@@ -143,9 +144,14 @@ class Collector:
         return False
 
     def _take(self, finished: Finished) -> None:
+        item = finished.item
+        if item.opening:
+            question = (item.opening + finished.answer).strip()
+            asked = Item(item.id, item.category, (Message("user", question),))
+            self._waiting[item.heldout].append(asked)
+            return
         self._writer.add(finished.document)
         self._documents += 1
-        item = finished.item
         if item.follow_up:
             said = Message("assistant", finished.answer.strip())
             messages = (*item.messages, said, Message("user", item.follow_up))

@@ -35,7 +35,8 @@ HELDOUT_SEQUENCES = 4
 def main() -> int:
     task = sys.argv[1]
     content = json.loads(sys.stdin.readline())
-    settings = CollectSettings(**{**content, "text": tuple(content["text"])})
+    lists = {name: tuple(content[name]) for name in ("text", "prompts")}
+    settings = CollectSettings(**{**content, **lists})
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

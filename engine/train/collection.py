@@ -110,10 +110,15 @@ def prepare(
             heldout=HELDOUT,
             text=settings.text,
             chats=bool(settings.chats),
+            prompt_files=settings.prompts,
         )
     else:
-        text = dict.fromkeys((*card.text, *settings.text))
-        card = replace(card, text=tuple(text), chats=card.chats or bool(settings.chats))
+        card = replace(
+            card,
+            text=tuple(dict.fromkeys((*card.text, *settings.text))),
+            chats=card.chats or bool(settings.chats),
+            prompt_files=tuple(dict.fromkeys((*card.prompt_files, *settings.prompts))),
+        )
     write_card(folder, card)
     return settings, 1 if chosen["on_gpu"] else threads or physical_cores()
 

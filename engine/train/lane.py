@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.chat import ChatTemplate
+from engine.errors import TemplateError
 from engine.llama.many import ManyContext, Rows
 from engine.prompt import prompt_tokens
+from engine.request import Message
 from engine.train.likely import draw_nucleus, largest, log_sum_exp
 from engine.train.shards import TOP, Document
 from engine.train.work import SAMPLED_TOP_P, Item
@@ -95,7 +97,8 @@ class Lane:
     @property
     def answer_tokens(self) -> int:
         """Of the documents in the making that `cut` would keep."""
-        lengths = (len(seat.tokens) - 1 - seat.prompt_length for seat in self._seats if seat)
+        seats = [seat for seat in self._seats if seat and not seat.item.opening]
+        lengths = (len(seat.tokens) - 1 - seat.prompt_length for seat in seats)
         return sum(length for length in lengths if length >= SHORTEST_ANSWER)
 
     def admit(self, item: Item) -> Finished | None:
@@ -105,14 +108,14 @@ class Lane:
         """
         place = self._seats.index(None)
         tokens = self._tokens(item)
-        limit = self._limits.prompt if item.messages else self._context.options.sequence_length
+        limit = self._context.options.sequence_length if item.text else self._limits.prompt
         if not 1 < len(tokens) <= limit:
             return None
         rows = self._context.start(place, tokens)
         ids, values = self._keep(rows, np.full(len(tokens), place), np.arange(len(tokens)))
         seat = _Seat(item, tokens, len(tokens), np.random.default_rng(item.seed))
         self._seats[place] = seat
-        if not item.messages:
+        if item.text:
             seat.prompt_length = 0
             return self._finish(place)
         self._draw([seat], ids[-1:], values[-1:])
@@ -120,9 +123,19 @@ class Lane:
 
     def _tokens(self, item: Item) -> list[int]:
         vocab = self._context.model.vocab
-        if not item.messages:
+        if item.text:
             return vocab.tokenize(item.text, add_special=True, parse_special=False)
+        if item.opening:
+            return prompt_tokens(vocab, self._begun(item.opening), ())
         return prompt_tokens(vocab, self._template.render(item.messages), ())
+
+    def _begun(self, opening: str) -> str:
+        """A chat up to the first words of the user's message."""
+        shown = self._template.render([Message("user", opening)])
+        start = shown.rfind(opening)
+        if start < 0:
+            raise TemplateError("the model's chat template does not show the user's words")
+        return shown[: start + len(opening)]
 
     def step(self) -> list[Finished]:
         """One token more in every document; returns those that are finished."""
@@ -162,7 +175,7 @@ class Lane:
         sampled = [index for index, seat in enumerate(seats) if seat.item.temperature > 0]
         if sampled:
             uniform = np.array([seats[index].random.random() for index in sampled])
-            temperature = seats[sampled[0]].item.temperature
+            temperature = np.array([seats[index].item.temperature for index in sampled])
             column[sampled] = draw_nucleus(values[sampled], temperature, SAMPLED_TOP_P, uniform)
         vocab = self._context.model.vocab
         for seat, token in zip(seats, ids[np.arange(len(seats)), column].tolist(), strict=True):

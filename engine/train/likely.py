@@ -50,14 +50,17 @@ def log_sum_exp(logits: NDArray[np.float32], maxima: NDArray[np.float32]) -> NDA
 
 
 def draw_nucleus(
-    values: NDArray[np.float32], temperature: float, top_p: float, uniform: NDArray[np.float64]
+    values: NDArray[np.float32],
+    temperature: NDArray[np.float64],
+    top_p: float,
+    uniform: NDArray[np.float64],
 ) -> NDArray[np.int64]:
     """A column per row of `values` [rows, k], descending logits of the likeliest tokens.
 
     The nucleus (Holtzman et al. 2020, arXiv 1904.09751) of those k tokens, so at most k wide.
-    uniform: [rows] in [0, 1).
+    temperature: [rows], above 0. uniform: [rows] in [0, 1).
     """
-    weights = np.exp((values - values[:, :1]).astype(np.float64) / temperature)
+    weights = np.exp((values - values[:, :1]).astype(np.float64) / temperature[:, None])
     weights /= weights.sum(axis=1, keepdims=True)
     before = np.cumsum(weights, axis=1) - weights
     weights[before >= top_p] = 0.0

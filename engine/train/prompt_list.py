@@ -1,4 +1,4 @@
-"""The built-in prompts: many thousands of distinct ones in a fixed, seeded order."""
+"""The built-in prompts and openings of questions: many thousands in a fixed, seeded order."""
 
 from __future__ import annotations
 
@@ -32,6 +32,15 @@ def built_in_prompts(seed: int) -> Iterator[Item]:
         yield Item(
             f"prompt:{version}:{seed}:{number}", category, (Message("user", first),), follow_up=then
         )
+
+
+def own_questions(seed: int) -> Iterator[Item]:
+    """COUNT beginnings of questions, openings in turn, for the target to finish and to answer."""
+    content = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    version, openings = content["version"], content["openings"]
+    for number in range(COUNT):
+        opening = openings[number % len(openings)]
+        yield Item(f"own:{version}:{seed}:{number}", "own question", opening=opening)
 
 
 class _PromptMaker:

@@ -17,9 +17,9 @@ class CollectSettings:
     """folder: the corpus. target: the model file. answer_tokens: wanted in the whole corpus.
 
     seconds: of this run, None for no limit. prompt, answer: limits of a document, in tokens.
-    text: files and folders of the user's own text to read. chats: the database of the user's chats,
-    "" unless asked for. fast_copy: a faster copy of the weights, "" for the target's own file.
-    derived: where such copies are made.
+    text: files and folders of the user's own text to read. prompts: files of prompts. chats: the
+    database of the user's chats, "" unless asked for. fast_copy: a faster copy of the weights, ""
+    for the target's own file. derived: where such copies are made.
     """
 
     folder: str
@@ -33,6 +33,7 @@ class CollectSettings:
     answer: int = 256
     seed: int = 0
     text: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
     chats: str = ""
     fast_copy: str = ""
     derived: str = ""
@@ -48,6 +49,7 @@ class CorpusCard:
 
     layers: whose inputs are kept, from 1. generated_with: "the target's file" or "an F16 copy";
     tokens_per_second: how fast each was when it was tried. text: what was read besides prompts.
+    prompt_files: those that were used.
     """
 
     target_name: str
@@ -64,6 +66,7 @@ class CorpusCard:
     heldout: str
     text: tuple[str, ...]
     chats: bool
+    prompt_files: tuple[str, ...] = ()
     version: int = CORPUS_VERSION
 
 
@@ -76,8 +79,8 @@ def read_card(folder: Path) -> CorpusCard | None:
     path = folder / "corpus.json"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        for name in ("layers", "text"):
-            content[name] = tuple(content[name])
+        for name in ("layers", "text", "prompt_files"):
+            content[name] = tuple(content.get(name, ()))
         card = CorpusCard(**content)
     except FileNotFoundError:
         return None

@@ -1,4 +1,5 @@
-"""Where items come from: the built-in prompts, the user's text, the user's chats when asked for."""
+"""Where items come from: the user's text, prompts and chats, the target's own questions, and the
+built-in prompts."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from pathlib import Path
 
 from engine.errors import BadOptionError, RunError
 from engine.request import Message
-from engine.train.prompt_list import built_in_prompts
+from engine.train.prompt_files import prompt_file_items
+from engine.train.prompt_list import built_in_prompts, own_questions
 from engine.train.settings import CollectSettings
 from engine.train.work import BLOCK, Item
 
@@ -26,15 +28,15 @@ _CONTINUED = 600
 
 
 def all_items(settings: CollectSettings) -> list[Item]:
-    """In a fixed order. The user's own material and the prompts take turns, block by block."""
-    own = list(text_items(settings.text))
+    """In a fixed order: the sources take turns, block by block, each as long as it lasts."""
+    sources = [list(text_items(settings.text))]
+    sources.extend(list(prompt_file_items(path)) for path in settings.prompts)
     if settings.chats:
-        own.extend(chat_items(Path(settings.chats)))
-    prompts = list(built_in_prompts(settings.seed))
-    if not own:
-        return prompts
+        sources.append(list(chat_items(Path(settings.chats))))
+    sources.append(list(own_questions(settings.seed)))
+    sources.append(list(built_in_prompts(settings.seed)))
     nothing: list[Item] = []
-    turns = zip_longest(_blocks(own), _blocks(prompts), fillvalue=nothing)
+    turns = zip_longest(*map(_blocks, sources), fillvalue=nothing)
     return list(chain.from_iterable(chain.from_iterable(turns)))
 
 

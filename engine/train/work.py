@@ -12,13 +12,16 @@ BLOCK = 64
 HELDOUT_EVERY = 20
 SAMPLED_TEMPERATURE = 0.7
 SAMPLED_TOP_P = 0.95
+ASKING_TEMPERATURE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """One document to be: messages that the target answers, or `text` that it reads.
 
-    follow_up: the user's next message after the answer, "" for none.
+    follow_up: the user's next message after the answer, "" for none. opening: the beginning of a
+    question that the target finishes itself, before it is asked as a document of the same id
+    (Magpie, Xu et al. 2024, arXiv 2406.08464, with the first words given).
     """
 
     id: str
@@ -26,6 +29,7 @@ class Item:
     messages: tuple[Message, ...] = ()
     text: str = ""
     follow_up: str = ""
+    opening: str = ""
 
     @property
     def _number(self) -> int:
@@ -38,7 +42,9 @@ class Item:
 
     @property
     def temperature(self) -> float:
-        """Half of the documents are greedy."""
+        """Half of the documents are greedy; questions are drawn freely, so that they differ."""
+        if self.opening:
+            return ASKING_TEMPERATURE
         return SAMPLED_TEMPERATURE if (self._number >> 8) % 2 else 0.0
 
     @property

@@ -149,10 +149,10 @@ def test_the_largest_are_what_sorting_finds(vocabulary: int) -> None:
 def test_draws_follow_the_nucleus() -> None:
     values = np.log(np.array([[0.5, 0.3, 0.15, 0.05]], np.float32))
     grid = (np.arange(1000) + 0.5) / 1000
-    drawn = draw_nucleus(np.repeat(values, 1000, axis=0), 1.0, 0.9, grid)
+    drawn = draw_nucleus(np.repeat(values, 1000, axis=0), np.full(1000, 1.0), 0.9, grid)
     counts = np.bincount(drawn, minlength=4)
     assert np.abs(counts - 1000 * np.array([0.5, 0.3, 0.15, 0.0]) / 0.95).max() <= 1
-    colder = draw_nucleus(np.repeat(values, 1000, axis=0), 0.5, 1.0, grid)
+    colder = draw_nucleus(np.repeat(values, 1000, axis=0), np.full(1000, 0.5), 1.0, grid)
     squares = np.array([0.25, 0.09, 0.0225, 0.0025])
     assert np.abs(np.bincount(colder, minlength=4) - 1000 * squares / squares.sum()).max() <= 1
 
