@@ -18,8 +18,8 @@ _LONGEST_MINUTES = 7 * 24 * 60
 class TrainingRequest:
     """Either minutes or tokens, the other one is None.
 
-    texts: folders or files of the user's own text. heads: of medusa. draft_vocab (tokens) and depth
-    (tokens ahead): of eagle3.
+    texts: folders or files of the user's own text; JSON Lines files hold prompts. heads: of medusa.
+    draft_vocab (tokens) and depth (tokens ahead): of eagle3.
     """
 
     kind: str
@@ -41,8 +41,12 @@ class TrainingRequest:
     def arguments(self, resume: bool) -> list[str]:
         """Of `forerun train`."""
         parts = [self.kind, "--target", self.target, "--out", self.name, "--json"]
-        if self.texts:
-            parts += ["--text", *self.texts]
+        prompts = [text for text in self.texts if Path(text).suffix == ".jsonl"]
+        texts = [text for text in self.texts if text not in prompts]
+        if texts:
+            parts += ["--text", *texts]
+        if prompts:
+            parts += ["--prompts", *prompts]
         if self.chats:
             parts.append("--chats")
         if self.minutes is not None:

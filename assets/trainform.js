@@ -45,7 +45,8 @@ export class TrainForm {
     );
     this.unit.addEventListener("change", () => this.unitChanged());
     this.texts = h("textarea", { id: "train-texts", rows: "2", spellcheck: "false" });
-    this.texts.placeholder = "One folder or file in each line; none: the built-in questions";
+    this.texts.placeholder =
+      "One folder or file in each line, .jsonl files with prompts too; none: built-in questions and the target's own";
     this.chats = h("input", { type: "checkbox", id: "train-chats" });
     this.heads = number("train-heads", 4, 1, 8);
     this.vocabulary = number("train-vocabulary", 16000, 256, 1_000_000);

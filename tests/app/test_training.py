@@ -67,7 +67,9 @@ def page(app: Application) -> Page:
 
 def test_a_training_reports_until_its_card(app: Application, page: Page, tmp_path: Path) -> None:
     assert page.hello["training"] == {"k": "training", "job": None}
-    assert page.ask("train", **FORM, texts=[str(tmp_path)], chats=True) is None
+    prompts = tmp_path / "p.jsonl"
+    prompts.write_text("{}")
+    assert page.ask("train", **FORM, texts=[str(tmp_path), str(prompts)], chats=True) is None
     assert page.ask("train", **FORM)["message"].startswith("a training is running")
     app.services.training.wait(WAIT)
     job = page.wait(lambda job: job.state == "done")
@@ -78,7 +80,8 @@ def test_a_training_reports_until_its_card(app: Application, page: Page, tmp_pat
     arguments = json.loads((tmp_path / "arguments.json").read_text())
     assert arguments == [
         "--data-dir", str(tmp_path), "medusa", "--target", "starter", "--out", "mine", "--json",
-        "--text", str(tmp_path), "--chats", "--minutes", "5", "--heads", "4",
+        "--text", str(tmp_path), "--prompts", str(prompts), "--chats", "--minutes", "5",
+        "--heads", "4",
     ]  # fmt: skip
     assert page.ask("train_step", step="dismiss") is None
     assert Page(app).hello["training"]["job"] is None

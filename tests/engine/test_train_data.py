@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from app.conversations import Conversations
-from engine.chat import ChatTemplate
 from engine.errors import BadOptionError, RunError
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
@@ -22,15 +21,17 @@ from engine.llama.many import ManyContext, ManyOptions
 from engine.llama.model import Model, ModelOptions
 from engine.models.gguf import inspect
 from engine.request import Message
+from engine.text.chat import ChatTemplate
 from engine.train.claims import Claims
 from engine.train.collect import Collector, CollectProgress, Goal
 from engine.train.lane import Lane, LaneLimits
 from engine.train.likely import draw_nucleus, largest, log_sum_exp
-from engine.train.prompt_list import COUNT, built_in_prompts
-from engine.train.settings import read_layers
+from engine.train.prompt_files import prompt_count, prompt_file_items
+from engine.train.prompt_list import COUNT, built_in_prompts, own_questions
+from engine.train.settings import CollectSettings, read_layers
 from engine.train.shards import TOP, Corpus, Document, ShardWriter, count, require_disk
-from engine.train.sources import chat_items, chunks, text_items
-from engine.train.work import Item
+from engine.train.sources import all_items, chat_items, chunks, text_items
+from engine.train.work import BLOCK, Item
 from tests.tiny_gguf import write_tiny_gguf
 
 LAYERS = 6
@@ -100,6 +101,58 @@ def test_built_in_prompts_are_many_different_and_the_same_every_time() -> None:
     assert [next(again) for _ in range(200)] == prompts[:200]
     other = built_in_prompts(1)
     assert [next(other).messages for _ in range(20)] != [one.messages for one in prompts[:20]]
+
+
+def test_own_questions_begin_in_many_ways() -> None:
+    questions = list(own_questions(0))
+    assert len({item.id for item in questions}) == COUNT
+    assert len({item.opening for item in questions}) > 60
+    assert {item.temperature for item in questions} == {1.0}
+
+
+def test_prompts_are_read_from_files(tmp_path: Path) -> None:
+    file = tmp_path / "p.jsonl"
+    lines = [
+        {"turns": ["one", "then", "never"]},
+        {"prompt": "two"},
+        {"question": "three", "answer": "no"},
+        {"instruction": "four", "input": "its text"},
+        {"instruction": "five", "instances": [{"input": "theirs", "output": ""}]},
+        {"prompt": "two"},
+    ]
+    file.write_text("\n".join(map(json.dumps, lines)) + "\n\n")
+    found = list(prompt_file_items(str(file)))
+    texts = [item.messages[0].content for item in found]
+    assert texts == ["one", "two", "three", "four\n\nits text", "five\n\ntheirs"]
+    assert [item.follow_up for item in found] == ["then", "", "", "", ""]
+    assert prompt_count(str(file)) == len({item.id for item in found}) == 5
+    (tmp_path / "p.txt").write_text("a line\n\nanother\n")
+    asked = prompt_file_items(str(tmp_path / "p.txt"))
+    assert [item.messages[0].content for item in asked] == ["a line", "another"]
+
+
+@pytest.mark.parametrize("line", ["no json", "3", '{"text": "a"}', '{"turns": []}', '{"turns": 3}'])
+def test_what_is_no_prompt_is_named_by_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "p.jsonl").write_text(f'{{"prompt": "fine"}}\n{line}\n')
+    with pytest.raises(BadOptionError, match=r"p\.jsonl, line 2"):
+        prompt_count(str(tmp_path / "p.jsonl"))
+
+
+def test_files_without_prompts_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text("\n")
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
+    for name, reason in (("p.jsonl", "holds no"), ("no.txt", "there is no"), ("bytes.txt", "read")):
+        with pytest.raises(BadOptionError, match=reason):
+            prompt_count(str(tmp_path / name))
+
+
+def test_sources_take_turns(tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("\n".join(f"ask {number}" for number in range(BLOCK + 1)))
+    settings = CollectSettings("", "", 1, prompts=(str(tmp_path / "p.txt"),))
+    kinds = [item.id.partition(":")[0] for item in all_items(settings)[: 6 * BLOCK]]
+    firsts = ["file", "own", "prompt", "file", "own", "prompt"]
+    starts = [0, BLOCK, 2 * BLOCK, 3 * BLOCK, 3 * BLOCK + 1, 4 * BLOCK + 1]
+    assert [kinds[start] for start in starts] == firsts
 
 
 def test_text_is_read_in_chunks_and_some_of_it_is_to_be_continued(tmp_path: Path) -> None:
@@ -304,6 +357,20 @@ def test_the_next_turn_follows_the_target_s_own_answer(tiny: Model, tmp_path: Pa
     }
     said = texts["p:1"].partition("assistant\n")[2].removesuffix("<|im_end|>").strip()
     assert f"assistant\n{said}<|im_end|>\n<|im_start|>user\nb<|im_end|>" in texts["p:1+"]
+
+
+def test_a_question_is_asked_before_it_is_answered(tiny: Model, tmp_path: Path) -> None:
+    question = Item("own:1", "own question", opening="tell me")
+    collected(tiny, tmp_path, [question], Goal(10**9))
+    (found,) = Corpus(tmp_path).documents(None)
+    assert found.id == "own:1"
+    text = tiny.vocab.text_bytes(found.tokens.tolist()).decode(errors="replace")
+    asked, _, answer = text.partition("<|im_start|>assistant\n")
+    assert asked.count("<|im_start|>user\ntell me") == 1
+    assert len(asked.partition("tell me")[2]) > len("<|im_end|>\n")
+    start = int(np.argmax(found.answer))
+    kept = tiny.vocab.text_bytes(found.tokens[start:].tolist()).decode(errors="replace")
+    assert kept == answer
 
 
 def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
