@@ -13,14 +13,14 @@ from app.session import Event, Session, Sessions
 from app.settings import EARLIER_CHARACTERS
 from engine.errors import BadOptionError, EngineError, RequestError
 from engine.events import RunEvent
-from engine.messages import LoadedSummary
+from engine.process.messages import LoadedSummary
 from engine.request import GenerateRequest, Message
 
 POLL_SECONDS = 0.25
 
 
 class RunHandle(Protocol):
-    """A run of the engine, as `engine.client.Run`."""
+    """A run of the engine, as `engine.process.client.Run`."""
 
     def next_event(self, timeout: float | None = None) -> RunEvent | None: ...
 
@@ -28,7 +28,7 @@ class RunHandle(Protocol):
 
 
 class Generator(Protocol):
-    """The part of `engine.client.EngineClient` that writes replies."""
+    """The part of `engine.process.client.EngineClient` that writes replies."""
 
     @property
     def loaded(self) -> LoadedSummary | None: ...

@@ -26,8 +26,8 @@ from app.training_options import delete_data, require_room, training_options
 from app.training_request import absolute, training_request
 from engine.errors import BadOptionError, EngineError
 from engine.folders import DataFolder
-from engine.messages import LogLine
 from engine.models.catalogue import Catalogue, add_folder, remove_folder
+from engine.process.messages import LogLine
 
 Arguments = dict[str, Any]
 Action = Callable[[Session, Arguments], Any]

@@ -35,7 +35,7 @@ _LOAD_SECONDS = 1800.0
 
 
 class Generator(Protocol):
-    """The part of `engine.client.EngineClient` that writes replies."""
+    """The part of `engine.process.client.EngineClient` that writes replies."""
 
     def generate(self, request: GenerateRequest) -> Running: ...
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from engine.cli import command_names
 from engine.cli.parser import CommandParser
-from engine.client import EngineClient
 from engine.errors import BadOptionError, EngineError
 from engine.folders import open_data_folder
+from engine.process.client import EngineClient
 
 DEFAULT_PORT = 7860
 PORTS_TRIED = 20

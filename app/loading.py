@@ -10,12 +10,12 @@ from typing import Any, Protocol
 from app.preferences import PreferencesFile
 from app.session import Sessions
 from engine.errors import EngineError, RequestError
-from engine.messages import LoadedSummary, LoadProgress
+from engine.process.messages import LoadedSummary, LoadProgress
 from engine.request import LoadRequest
 
 
 class Loader(Protocol):
-    """The part of `engine.client.EngineClient` that loads models."""
+    """The part of `engine.process.client.EngineClient` that loads models."""
 
     @property
     def loaded(self) -> LoadedSummary | None: ...

@@ -18,12 +18,12 @@ from app.shelf import Shelf
 from app.training import Training
 from app.training_child import COMMAND
 from engine.folders import DataFolder
-from engine.messages import LoadedSummary, LoadProgress, LogLine
+from engine.process.messages import LoadedSummary, LoadProgress, LogLine
 from engine.request import GenerateRequest, LoadRequest
 
 
 class Engine(Protocol):
-    """What the interface needs of `engine.client.EngineClient`."""
+    """What the interface needs of `engine.process.client.EngineClient`."""
 
     @property
     def loaded(self) -> LoadedSummary | None: ...

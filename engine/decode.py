@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.acceptance import Verdict, choose_rule, verify
-from engine.controller import Controller
-from engine.detokenize import IncrementalText
+from engine.control.controller import Controller
 from engine.distribution import Distribution
 from engine.drafters.base import Drafter, DraftRound, Observation
 from engine.errors import EngineError
@@ -30,6 +29,7 @@ from engine.randomness import DrawStream
 from engine.ranking import Ranking, rank
 from engine.request import DraftParams
 from engine.sampling import Sampler
+from engine.text.detokenize import IncrementalText
 from engine.trace import cast_ballots, emitted_tokens, proposed_tokens, texts
 
 

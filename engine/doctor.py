@@ -16,8 +16,8 @@ from packaging.requirements import Requirement
 
 from engine.errors import EngineError
 from engine.machine import Processor
-from engine.messages import Ready
 from engine.models.library import KnownModel
+from engine.process.messages import Ready
 
 Level = Literal["ok", "warn", "fail"]
 GIB = 2**30

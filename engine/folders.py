@@ -59,12 +59,12 @@ class DataFolder:
 
     @property
     def measurements_file(self) -> Path:
-        """What was measured on this machine before (engine/measurements.py)."""
+        """What was measured on this machine before (engine/measure/measurements.py)."""
         return self.root / "measurements.json"
 
     @property
     def learned_file(self) -> Path:
-        """How often drafters were right in earlier chats (engine/tuning.py)."""
+        """How often drafters were right in earlier chats (engine/measure/tuning.py)."""
         return self.root / "learned.json"
 
     @property

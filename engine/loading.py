@@ -20,7 +20,7 @@ from engine.llama.context import PREFILL_CHUNK
 from engine.llama.draft_layer import ROWS_AT_ONCE
 from engine.llama.library import Library, devices
 from engine.llama.model import Model, ModelOptions
-from engine.measurements import Measurements, measurement_key
+from engine.measure.measurements import Measurements, measurement_key
 from engine.models.catalogue import Catalogue
 from engine.models.eagle_file import EagleLayer
 from engine.models.gguf import GgufInfo, file_key, inspect
@@ -38,7 +38,7 @@ from engine.models.pair import require_pair
 from engine.models.token_map import require_shared
 from engine.models.trained import for_target
 from engine.request import LoadRequest
-from engine.skip_choice import layers_to_skip
+from engine.skip.choice import layers_to_skip
 from engine.strict import StrictSetup, find_strict_setup
 
 Report = Callable[[str, float], None]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.controller import Controller
+from engine.control.controller import Controller
 from engine.decode import LoopOptions, RoundLoop, Streams
 from engine.drafters.base import Drafter, Preparing
 from engine.errors import BadOptionError, EngineError

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.auto_draft import TextKind
-from engine.chat import ChatTemplate
-from engine.controller import AlwaysDraft, Controller, NeverDraft
+from engine.control.auto_draft import TextKind
+from engine.control.controller import AlwaysDraft, Controller, NeverDraft
 from engine.derived import requantized_copy, skipped_copy
 from engine.drafters.base import Drafter
 from engine.drafters.build import build_drafter
@@ -25,19 +24,20 @@ from engine.llama.context import Context, ContextOptions, PassAborted
 from engine.llama.library import Library
 from engine.llama.model import Model
 from engine.loading import Loader, LoadPlan, Report
-from engine.measurements import Measurements
-from engine.messages import DrafterSummary, LoadedSummary, MakeModel, ModelSummary
+from engine.measure.measurements import Measurements
+from engine.measure.setups import find_setup
+from engine.measure.tuning import PairSpeed, Setup, Tuning
 from engine.models.gguf import inspect
 from engine.models.memory import ModelPlan, estimate
-from engine.prompt import build_prompt
+from engine.process.messages import DrafterSummary, LoadedSummary, MakeModel, ModelSummary
 from engine.randomness import random_seed
 from engine.reply import Reply, ReplySetup
 from engine.request import GenerateRequest, LoadRequest
-from engine.setups import find_setup
-from engine.skip_choice import layers_to_skip
-from engine.skip_job import SearchTools, search_layers
-from engine.skip_report import SkipReport, SkipSearchRequest
-from engine.tuning import PairSpeed, Setup, Tuning
+from engine.skip.choice import layers_to_skip
+from engine.skip.job import SearchTools, search_layers
+from engine.skip.report import SkipReport, SkipSearchRequest
+from engine.text.chat import ChatTemplate
+from engine.text.prompt import build_prompt
 
 WIDEST_PASS = 65
 

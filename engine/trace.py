@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.acceptance import Verdict, agreement
-from engine.detokenize import IncrementalText
 from engine.distribution import Distribution
 from engine.events import CastBallot, EmittedToken, ProposedToken
 from engine.proposal import ROOT, Proposal
+from engine.text.detokenize import IncrementalText
 
 
 def texts(tokens: Sequence[int], text: IncrementalText, *, is_last: bool) -> list[str]:

@@ -24,7 +24,7 @@ PURE_STANDARD = frozenset(
     | {"typing"}
 )
 # The interface process starts the engine process, and must not load what that one loads.
-LAZY_IMPORTS = frozenset({("engine.spawn", "engine.worker.run_worker")})
+LAZY_IMPORTS = frozenset({("engine.process.spawn", "engine.process.worker.run_worker")})
 
 # In parts, so that this file keeps the rule too.
 _HOSTS = (

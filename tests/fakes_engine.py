@@ -1,4 +1,4 @@
-"""A scripted engine: the interface of `engine.client.EngineClient`, replies from a script.
+"""A scripted engine: the interface of `engine.process.client.EngineClient`, replies from a script.
 
 The last user message chooses the reply; `REPLIES` lists the words it looks for.
 """
@@ -31,7 +31,7 @@ from engine.events import (
     RoundTrace,
     RunEvent,
 )
-from engine.messages import (
+from engine.process.messages import (
     DrafterSummary,
     LoadedSummary,
     LoadProgress,
@@ -166,7 +166,7 @@ def tree_script() -> list[RoundTrace]:
 
 
 class FakeRun:
-    """As `engine.client.Run`."""
+    """As `engine.process.client.Run`."""
 
     def __init__(self) -> None:
         self.cancelled = threading.Event()

@@ -49,7 +49,7 @@ def test_engine_has_no_import_cycles() -> None:
     assert rules.cycles(rules.import_graph(ENGINE)) == []
 
 
-@pytest.mark.parametrize("start", ["engine.client", "engine.cli"])
+@pytest.mark.parametrize("start", ["engine.process.client", "engine.cli"])
 def test_the_interface_process_loads_no_native_code(start: str) -> None:
     """Nor does any command: native code may end its process, so only the engine's has it."""
     loaded = rules.reached(rules.import_graph(MODULES), start)
@@ -120,8 +120,8 @@ def test_import_forms_catch() -> None:
     inside = "def load():\n    import json\n    return json"
     assert rules.import_forms(rules.parse("engine.decode", inside))
     assert not rules.import_forms(rules.parse("app.page", inside))
-    lazy = "def run():\n    from engine.worker import run_worker\n    run_worker()"
-    assert not rules.import_forms(rules.parse("engine.spawn", lazy))
+    lazy = "def run():\n    from engine.process.worker import run_worker\n    run_worker()"
+    assert not rules.import_forms(rules.parse("engine.process.spawn", lazy))
     assert rules.import_forms(rules.parse("engine.session", lazy))
 
 
@@ -155,13 +155,15 @@ def test_reaching_native_code_is_seen_but_not_through_the_lazy_import() -> None:
     )
     lazy = rules.import_graph(
         [
-            rules.parse("engine.spawn", "def f():\n    from engine.worker import run_worker"),
-            rules.parse("engine.worker", "import engine.llama"),
+            rules.parse(
+                "engine.process.spawn", "def f():\n    from engine.process.worker import run_worker"
+            ),
+            rules.parse("engine.process.worker", "import engine.llama"),
             rules.parse("engine.llama", ""),
         ]
     )
     assert "engine.llama" in rules.reached(direct, "engine.cli")
-    assert "engine.llama" not in rules.reached(lazy, "engine.spawn")
+    assert "engine.llama" not in rules.reached(lazy, "engine.process.spawn")
 
 
 def test_sizes_catch() -> None:

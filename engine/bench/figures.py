@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from engine.bench.samples import PLAIN, BenchSample
-from engine.oracle import OracleReport
+from engine.control.oracle import OracleReport
 
 REPORT_VERSION = 1
 _RESAMPLES = 2000
@@ -36,7 +36,7 @@ class ModeFigures:
     largest_gap: of the first differences from plain's text, in logits. memory_bytes: the largest
     resident size of the process seen (memory-mapped weights included, which processes share).
     oracle_share: of the speed that the best schedule would have reached; oracle_speedup: that one
-    over plain decoding (engine/oracle.py says what is assumed).
+    over plain decoding (engine/control/oracle.py says what is assumed).
     """
 
     mode: str

@@ -25,7 +25,7 @@ class BenchStoppedError(RunError):
 
 
 class Running(Protocol):
-    """A run, as `engine.run.Run`."""
+    """A run, as `engine.process.run.Run`."""
 
     def next_event(self, timeout: float | None = None) -> RunEvent | None: ...
 

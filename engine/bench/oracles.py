@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Sequence
 
 from engine.bench.samples import BenchMode, BenchReply
-from engine.cost import CostModel
+from engine.control.cost import CostModel
+from engine.control.oracle import OracleReport, consult_oracle, merged_hits, recorded_hits
 from engine.events import RoundTrace
-from engine.oracle import OracleReport, consult_oracle, merged_hits, recorded_hits
 
 
 class PassTimes:

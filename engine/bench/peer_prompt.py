@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.chat import ChatTemplate
 from engine.models.gguf import inspect
 from engine.models.vocabulary import GgufVocabulary, read_vocabulary
 from engine.prompts import TrialPrompt
 from engine.request import Message
+from engine.text.chat import ChatTemplate
 
 
 def prompt_renderer(target: Path) -> Callable[[TrialPrompt], tuple[str, bool]]:
     """The chat template of the target's file over one user message; ModelFileError if unreadable.
 
-    Gives the text, and whether the tokenizer may add its first token: as in `engine.prompt`.
+    Gives the text, and whether the tokenizer may add its first token: as in `engine.text.prompt`.
     """
     vocabulary = read_vocabulary(target)
     bos = _text(vocabulary, vocabulary.bos)

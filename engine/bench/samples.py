@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from engine.control.oracle import OracleReport
 from engine.events import Finished, RoundTrace
-from engine.oracle import OracleReport
 from engine.prompts import TrialPrompt
 from engine.stats import DrafterCount, MemberCount, Stats
 

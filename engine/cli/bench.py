@@ -28,8 +28,8 @@ from engine.cli.options import (
     sampling_params,
 )
 from engine.cli.parser import Subparsers
-from engine.client import EngineClient
 from engine.errors import BadOptionError
+from engine.process.client import EngineClient
 from engine.prompts import TrialPrompt, read_prompts
 from engine.request import LoadRequest
 

@@ -12,9 +12,9 @@ from engine.cli.options import existing_file
 from engine.cli.parser import CommandParser, Subparsers
 from engine.drafters.expression import parse_skip
 from engine.errors import BadOptionError
-from engine.messages import LoadProgress
+from engine.process.messages import LoadProgress
 from engine.prompts import read_prompts
-from engine.skip_report import SkipReport, SkipSearchRequest
+from engine.skip.report import SkipReport, SkipSearchRequest
 
 INTERRUPTED = 130
 

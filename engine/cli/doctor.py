@@ -14,12 +14,12 @@ from huggingface_hub import constants
 
 from engine import doctor
 from engine.cli.parser import Subparsers
-from engine.client import EngineClient
 from engine.doctor import Check
 from engine.folders import DataFolder
 from engine.machine import processor
 from engine.models.catalogue import Catalogue
 from engine.models.library import known_models
+from engine.process.client import EngineClient
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -7,9 +7,9 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
-from engine.client import EngineClient
 from engine.folders import DataFolder
-from engine.messages import LoadedSummary, LoadProgress
+from engine.process.client import EngineClient
+from engine.process.messages import LoadedSummary, LoadProgress
 from engine.request import LoadRequest
 
 

@@ -24,10 +24,10 @@ from engine.cli.options import (
 from engine.cli.parser import Subparsers
 from engine.errors import BadOptionError, RunError
 from engine.events import Finished, Notice, RoundTrace
-from engine.messages import LoadedSummary
+from engine.process.messages import LoadedSummary
+from engine.process.run import Run
 from engine.prompts import read_text
 from engine.request import GenerateRequest, Message
-from engine.run import Run
 
 INTERRUPTED = 130
 

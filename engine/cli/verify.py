@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from engine.cli.engine_access import load_shown, open_engine
 from engine.cli.options import add_load_options, existing_file, load_request
 from engine.cli.parser import Subparsers
-from engine.client import EngineClient
 from engine.errors import BadOptionError
 from engine.events import RunEvent
+from engine.process.client import EngineClient
 from engine.prompts import TrialPrompt, read_prompts
 from engine.request import GenerateRequest, SamplingParams
 from engine.verify import (

@@ -9,7 +9,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cost import DraftCost
+from engine.control.cost import DraftCost
 from engine.distribution import Distribution
 from engine.proposal import Ballot, Proposal
 from engine.randomness import DraftStream

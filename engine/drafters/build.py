@@ -29,7 +29,7 @@ from engine.models.gguf import inspect
 from engine.models.memory import ModelPlan, estimate
 from engine.models.pair import require_pair
 from engine.models.token_map import require_shared
-from engine.skip_choice import layers_to_skip
+from engine.skip.choice import layers_to_skip
 
 
 def build_drafter(expression: DrafterExpression, workshop: Workshop) -> Drafter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from engine.cost import DraftCost
+from engine.control.cost import DraftCost
 from engine.drafters.base import (
     Drafter,
     DraftPolicy,

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cost import DraftCost
+from engine.control.cost import DraftCost
 from engine.distribution import Distribution
 from engine.drafters.base import DraftPolicy, DraftRound, Observation, TargetNeeds
 from engine.drafters.stepping import draft_chain

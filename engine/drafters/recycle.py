@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.control.kept_chance import KeptChance
 from engine.distribution import Distribution
 from engine.drafters.base import DraftRound, Observation, TargetNeeds
 from engine.drafters.static_tree import Choice, leaf_count
 from engine.drafters.stepping import draft_chain
-from engine.kept_chance import KeptChance
 from engine.proposal import EMPTY_PROPOSAL, ROOT, Ballot, Proposal
 from engine.ranking import Ranking
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from engine.control.kept_chance import KeptChance
 from engine.drafters.base import Drafter, DraftPolicy, DraftRound, Observation
 from engine.drafters.group import Group
 from engine.drafters.owned import OwnedPolicy
-from engine.kept_chance import KeptChance
 from engine.proposal import EMPTY_PROPOSAL, ROOT, Ballot, Proposal
 
 

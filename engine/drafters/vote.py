@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from engine.control.kept_chance import KeptChance
 from engine.distribution import Distribution
 from engine.drafters.base import Observation, StepDrafter
 from engine.drafters.ensemble import ChainEnsemble
 from engine.drafters.weights import MemberWeights, agreements, verified_ballots
-from engine.kept_chance import KeptChance
 from engine.proposal import Ballot
 
 

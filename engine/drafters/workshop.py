@@ -11,7 +11,7 @@ from engine.drafters.tap import TargetTap
 from engine.llama.abort import AbortFlag
 from engine.llama.log import NativeLog
 from engine.llama.model import Model
-from engine.measurements import Measurements
+from engine.measure.measurements import Measurements
 
 Report = Callable[[str, float], None]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.errors import IncompatiblePairError
 from engine.folders import DataFolder
-from engine.measurements import Measurements, measurement_key
+from engine.measure.measurements import Measurements, measurement_key
 from engine.models.gguf import file_key
 
 TRAINED_KINDS = ("medusa", "eagle3", "early-exit")

@@ -16,13 +16,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from engine.chat import ChatTemplate
 from engine.errors import EngineError
 from engine.llama.abort import AbortFlag
 from engine.llama.library import Library, start_library
 from engine.llama.many import ManyContext, ManyOptions
 from engine.llama.model import Model, ModelOptions
 from engine.models.gguf import inspect
+from engine.text.chat import ChatTemplate
 from engine.train.collect import Collector, CollectProgress, Goal
 from engine.train.lane import Lane, LaneLimits
 from engine.train.settings import CollectSettings, read_layers

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.chat import ChatTemplate
 from engine.errors import TemplateError
 from engine.llama.many import ManyContext, Rows
-from engine.prompt import prompt_tokens
 from engine.request import Message
+from engine.text.chat import ChatTemplate
+from engine.text.prompt import prompt_tokens
 from engine.train.likely import draw_nucleus, largest, log_sum_exp
 from engine.train.shards import TOP, Document
 from engine.train.work import SAMPLED_TOP_P, Item

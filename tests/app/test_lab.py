@@ -18,7 +18,7 @@ from engine.bench.samples import BenchReply
 from engine.errors import BadOptionError, MemoryLimitError
 from engine.events import Finished
 from engine.folders import DataFolder
-from engine.messages import LoadedSummary
+from engine.process.messages import LoadedSummary
 from engine.prompts import BUILT_IN
 from engine.request import DraftParams, GenerateRequest, LoadRequest, Message, SamplingParams
 from engine.stats import StatsCounter

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.client import EngineClient
 from engine.folders import DataFolder, default_data_folder
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
@@ -15,6 +14,7 @@ from engine.llama.library import Library, start_library
 from engine.llama.model import Model, ModelOptions
 from engine.models.catalogue import Catalogue
 from engine.models.locate import locate
+from engine.process.client import EngineClient
 
 THREADS = 1
 """llama.cpp's threads spin, so more of them are slower wherever something else runs."""

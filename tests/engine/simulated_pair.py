@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.auto_draft import AutoDraft
-from engine.cost import CostModel, DraftCost
+from engine.control.auto_draft import AutoDraft
+from engine.control.cost import CostModel, DraftCost
 from engine.events import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
 
 NAME = "model"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from engine.acceptance import choose_rule, verify
-from engine.controller import AlwaysDraft
+from engine.control.controller import AlwaysDraft
 from engine.distribution import Distribution
 from engine.drafters.base import Drafter, DraftRound, Observation, TargetNeeds
 from engine.drafters.stepping import draft_chain

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from engine.auto_draft import AutoDraft
-from engine.cost import CostModel, DraftCost
-from engine.draft_plan import best_price
-from engine.kept_chance import BINS, DEPTHS, confidence_bin
+from engine.control.auto_draft import AutoDraft
+from engine.control.cost import CostModel, DraftCost
+from engine.control.draft_plan import best_price
+from engine.control.kept_chance import BINS, DEPTHS, confidence_bin
 from tests.engine.simulated_pair import NAME, Machine, Simulation, Text, simulate
 
 # Measured on two cores: weights of 4 bits, where a pass over n tokens takes n times as long, and

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.chat import ChatTemplate
 from engine.errors import TemplateError
 from engine.request import Message
+from engine.text.chat import ChatTemplate
 from tests.tiny_gguf import CHATML
 
 CHAT = (

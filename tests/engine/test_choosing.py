@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.controller import AlwaysDraft
+from engine.control.controller import AlwaysDraft
 from engine.drafters.base import DraftPolicy, DraftRound
 from engine.drafters.best import BestDrafter
 from engine.drafters.first import FirstDrafter

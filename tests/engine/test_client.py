@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.client import EngineClient
 from engine.errors import (
     BadOptionError,
     ContextLengthError,
@@ -24,8 +23,9 @@ from engine.errors import (
 )
 from engine.events import Finished, Notice, PromptProgress, Queued, RoundTrace, RunEvent
 from engine.folders import DataFolder
+from engine.process.client import EngineClient
+from engine.process.run import Run
 from engine.request import DraftParams, GenerateRequest, LoadRequest, Message, SamplingParams
-from engine.run import Run
 from tests.tiny_gguf import write_tiny_gguf
 
 WAIT = 60.0

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.controller import AlwaysDraft
+from engine.control.controller import AlwaysDraft
 from engine.drafters.base import DraftRound, Observation
 from engine.drafters.copying import CopyConfidence, Evidence
 from engine.drafters.earlier import LONGEST_MATCH, EarlierIndex, EarlierTexts

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.controller import AlwaysDraft, NeverDraft
+from engine.control.controller import AlwaysDraft, NeverDraft
 from engine.decode import LoopOptions, RoundLoop, Streams
 from engine.drafters.base import Observation
 from engine.errors import DrafterError, NativeError

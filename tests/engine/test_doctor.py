@@ -12,8 +12,8 @@ from engine import doctor
 from engine.doctor import GIB, Check
 from engine.errors import ConfigError, EngineDiedError
 from engine.machine import Processor, parse_cpuinfo, parse_sysctl, processor
-from engine.messages import Ready
 from engine.models.library import KnownModel
+from engine.process.messages import Ready
 
 CPUINFO_X86 = """processor\t: 0
 model name\t: Example CPU 9000

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.controller import AlwaysDraft
+from engine.control.controller import AlwaysDraft
 from engine.derived import default_skip, derived_path, requantized_copy, skipped_copy
 from engine.drafters.base import DraftPolicy, DraftRound, Observation
 from engine.drafters.copying import CopyConfidence, Evidence

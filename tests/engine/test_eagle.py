@@ -11,7 +11,7 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 
-from engine.controller import AlwaysDraft
+from engine.control.controller import AlwaysDraft
 from engine.drafters.base import DraftRound, StepDrafter
 from engine.drafters.build import build_drafter
 from engine.drafters.eagle_graph import EagleGraph, TargetEnds

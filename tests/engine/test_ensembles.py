@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.acceptance import expected_acceptance
-from engine.controller import AlwaysDraft
+from engine.control.controller import AlwaysDraft
 from engine.decode import LoopOptions, RoundLoop, Streams
 from engine.distribution import Distribution
 from engine.drafters.base import Drafter, Observation, StepDrafter

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from engine.controller import AlwaysDraft
+from engine.control.controller import AlwaysDraft
 from engine.decode import LoopOptions, RoundLoop, Streams
 from engine.drafters.base import Drafter, DraftRound, Observation, StepDrafter
 from engine.drafters.best import BestDrafter

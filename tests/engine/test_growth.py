@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.controller import AlwaysDraft, NeverDraft
+from engine.control.controller import AlwaysDraft, NeverDraft
 from engine.decode import LoopOptions, RoundLoop, Streams
 from engine.distribution import Distribution
 from engine.drafters.base import DraftRound, Observation, TargetNeeds

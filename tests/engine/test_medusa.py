@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.controller import AlwaysDraft, NeverDraft
+from engine.control.controller import AlwaysDraft, NeverDraft
 from engine.drafters.base import DraftRound, Observation
 from engine.drafters.build import build_drafter
 from engine.drafters.expression import parse_expression

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.controller import AlwaysDraft
+from engine.control.controller import AlwaysDraft
 from engine.drafters.base import DraftRound, StepDrafter
 from engine.drafters.build import build_drafter
 from engine.drafters.expression import parse_expression

@@ -8,10 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from engine.advice import BreakEven, advice, break_evens
-from engine.cost import CostModel
+from engine.control.cost import CostModel
+from engine.control.oracle import (
+    best_seconds,
+    consult_oracle,
+    fixed_seconds,
+    merged_hits,
+    recorded_hits,
+)
 from engine.events import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
-from engine.oracle import best_seconds, consult_oracle, fixed_seconds, merged_hits, recorded_hits
+from engine.measure.advice import BreakEven, advice, break_evens
 from tests.engine.simulated_pair import Machine, Text, simulate
 
 MACHINE = Machine({1: 100, 2: 130, 3: 170, 4: 172, 8: 300}, step=15)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.detokenize import IncrementalText
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
 from engine.llama.vocab import Vocab
-from engine.prompt import prompt_tokens
+from engine.text.detokenize import IncrementalText
+from engine.text.prompt import prompt_tokens
 from tests.tiny_gguf import write_tiny_gguf
 
 TURN = "<|im_start|>user\nhello the end<|im_end|>\n<|im_start|>assistant\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from engine.acceptance import choose_rule, verify
-from engine.controller import AlwaysDraft
+from engine.control.controller import AlwaysDraft
 from engine.drafters.base import DraftRound, Observation
 from engine.drafters.recycle import SUCCESSORS, RecycleDrafter
 from engine.drafters.static_tree import Choice, static_choices

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.controller import AlwaysDraft, NeverDraft
+from engine.control.controller import AlwaysDraft, NeverDraft
 from engine.drafters.base import Drafter
 from engine.drafters.build import build_drafter
 from engine.drafters.expression import parse_expression

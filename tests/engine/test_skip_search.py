@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.client import EngineClient
 from engine.derived import default_skip
 from engine.drafters.expression import parse_expression
 from engine.errors import BadOptionError
@@ -21,20 +20,21 @@ from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
 from engine.llama.quantize import copy_without_layers
 from engine.llama.skipping import LayerSkipper
-from engine.measurements import Measurements
-from engine.messages import LoadProgress
+from engine.measure.measurements import Measurements
+from engine.process.client import EngineClient
+from engine.process.messages import LoadProgress
 from engine.prompts import BUILT_IN
 from engine.request import DraftParams, GenerateRequest, LoadRequest
 from engine.session import Session
-from engine.skip_choice import layers_to_skip
-from engine.skip_job import SearchTools, search_layers
-from engine.skip_report import (
+from engine.skip.choice import layers_to_skip
+from engine.skip.job import SearchTools, search_layers
+from engine.skip.report import (
     SkipReport,
     SkipSearchRequest,
     remember_best,
     remembered_best,
 )
-from engine.skip_search import (
+from engine.skip.search import (
     DraftCosts,
     SearchLimits,
     SearchStoppedError,

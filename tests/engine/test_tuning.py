@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from engine.calibrate import Calibration, calibrate, measure_passes
 from engine.cli import main
-from engine.client import EngineClient
-from engine.cost import CostModel, DraftCost
+from engine.control.cost import CostModel, DraftCost
 from engine.folders import DataFolder
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
+from engine.measure.calibrate import Calibration, calibrate, measure_passes
+from engine.measure.setups import SetupTrial, fastest, thread_counts
+from engine.measure.tuning import Setup, chat_seconds
+from engine.process.client import EngineClient
 from engine.request import DraftParams, GenerateRequest, LoadRequest
-from engine.setups import SetupTrial, fastest, thread_counts
-from engine.tuning import Setup, chat_seconds
 from tests.tiny_gguf import write_tiny_gguf
 
 

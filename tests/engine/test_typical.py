@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.acceptance import choose_rule, verify
-from engine.controller import AlwaysDraft
+from engine.control.controller import AlwaysDraft
 from engine.decode import LoopOptions, RoundLoop, Streams
 from engine.errors import BadOptionError
 from engine.events import Finished, RoundTrace

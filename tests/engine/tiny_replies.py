@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.controller import AlwaysDraft, NeverDraft
+from engine.control.controller import AlwaysDraft, NeverDraft
 from engine.drafters.base import Drafter
 from engine.events import Notice, RoundTrace
 from engine.llama.context import Context

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from engine.errors import ERROR_KINDS, EngineDiedError, EngineError
 from engine.events import Finished, Queued
 from engine.folders import DataFolder
-from engine.messages import (
+from engine.process.messages import (
     Calibrate,
     Cancel,
     Command,
@@ -38,10 +38,10 @@ from engine.messages import (
     Shutdown,
     Unload,
 )
+from engine.process.run import Run
+from engine.process.spawn import last_words, output_file, start_process
 from engine.request import GenerateRequest, LoadRequest
-from engine.run import Run
-from engine.skip_report import SkipReport, SkipSearchRequest
-from engine.spawn import last_words, output_file, start_process
+from engine.skip.report import SkipReport, SkipSearchRequest
 from engine.stats import Stats
 
 KEPT_LOG_LINES = 2000

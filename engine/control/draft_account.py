@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.draft_plan import DraftCosts, DraftPlan
-from engine.kept_chance import BINS, KeptChance, LookHistory
+from engine.control.draft_plan import DraftCosts, DraftPlan
+from engine.control.kept_chance import BINS, KeptChance, LookHistory
 
 _SHORTEST_REST = 8
 _LONGEST_REST = 48

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.chat import ChatTemplate
 from engine.errors import BadOptionError, ContextLengthError
 from engine.events import Notice
 from engine.llama.context import Context
 from engine.llama.vocab import Vocab
 from engine.request import GenerateRequest, Message
+from engine.text.chat import ChatTemplate
 
 _CONTINUATION_BYTES = range(0x80, 0xC0)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import BadOptionError
-from engine.measurements import Measurements, measurement_key
+from engine.measure.measurements import Measurements, measurement_key
 from engine.prompts import TrialPrompt
-from engine.skip_search import Skip
+from engine.skip.search import Skip
 
 Ending = Literal["done", "budget", "cancelled"]
 

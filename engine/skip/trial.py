@@ -10,8 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.calibrate import measure_passes
-from engine.chat import ChatTemplate
 from engine.derived import derived_path
 from engine.llama.abort import AbortFlag
 from engine.llama.context import PREFILL_CHUNK, Context, ContextOptions
@@ -19,9 +17,11 @@ from engine.llama.log import NativeLog
 from engine.llama.model import Model, ModelOptions
 from engine.llama.quantize import copy_without_layers
 from engine.llama.skipping import LayerSkipper
+from engine.measure.calibrate import measure_passes
 from engine.prompts import TrialPrompt
 from engine.request import Message
-from engine.skip_search import DraftCosts, Skip
+from engine.skip.search import DraftCosts, Skip
+from engine.text.chat import ChatTemplate
 
 _PROMPT_TOKENS = 448
 """Of a prompt at most: its end is kept."""

@@ -1,7 +1,7 @@
 """The engine process: takes commands from a pipe, owns the models, never touches the interface.
 
 llama.cpp ends the whole process on failed assertions and bad tensors; then only this process is
-gone and engine.client starts another.
+gone and engine.process.client starts another.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engine.events import Finished
 from engine.folders import DataFolder
 from engine.llama.abort import AbortFlag
 from engine.llama.library import Library, start_library
-from engine.messages import (
+from engine.process.messages import (
     Calibrate,
     Cancel,
     Command,

@@ -9,11 +9,11 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from engine.calibrate import Calibration, calibrate
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.model import Model
-from engine.tuning import Setup, chat_seconds
+from engine.measure.calibrate import Calibration, calibrate
+from engine.measure.tuning import Setup, chat_seconds
 
 _CONTEXT = 640
 _ROWS = 16

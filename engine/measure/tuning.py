@@ -12,17 +12,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.advice import advice, break_evens
-from engine.auto_draft import AutoDraft
-from engine.calibrate import Calibration, calibrate, plain_seconds
-from engine.cost import CostModel, DraftCost
+from engine.control.auto_draft import AutoDraft
+from engine.control.cost import CostModel, DraftCost
 from engine.drafters.base import Drafter, Measurable
 from engine.errors import RunError
 from engine.folders import DataFolder
 from engine.llama.context import Context
 from engine.loading import LoadPlan, Report
-from engine.measurements import Measurements, measurement_key
-from engine.messages import DraftSpeed, SpeedSummary
+from engine.measure.advice import advice, break_evens
+from engine.measure.calibrate import Calibration, calibrate, plain_seconds
+from engine.measure.measurements import Measurements, measurement_key
+from engine.process.messages import DraftSpeed, SpeedSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.cost import CostModel
+from engine.control.cost import CostModel
 
 _PATH = re.compile(r"[^(),:]*/|\.gguf")
 LENGTHS = (1, 2, 3, 4, 6, 8)

@@ -11,9 +11,9 @@ from typing import Any
 
 from engine.errors import RunError
 from engine.models.files import write_atomically
-from engine.skip_report import SkipSearchRequest
-from engine.skip_search import Skip
-from engine.skip_trial import Reference
+from engine.skip.report import SkipSearchRequest
+from engine.skip.search import Skip
+from engine.skip.trial import Reference
 
 _SAVE_SECONDS = 5.0
 

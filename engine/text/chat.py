@@ -12,9 +12,9 @@ from typing import Any
 
 from jinja2 import TemplateError as JinjaError
 
-from engine.chat_sandbox import SandboxedTemplate, StepLimitError
 from engine.errors import TemplateError
 from engine.request import Message
+from engine.text.chat_sandbox import SandboxedTemplate, StepLimitError
 
 # What an expression of a template can raise; the model's author wrote it, not the user.
 _FAILURES = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.advice import BreakEven
 from engine.events import RunEvent
+from engine.measure.advice import BreakEven
 from engine.request import GenerateRequest, LoadRequest
-from engine.skip_report import SkipReport, SkipSearchRequest
+from engine.skip.report import SkipReport, SkipSearchRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kept_chance import DEPTHS
+from engine.control.kept_chance import DEPTHS
 
 _LOG_STEP = 0.12
 _CELLS = 40  # the last one stands for paths kept with a chance of 1 % and less

@@ -7,9 +7,9 @@ from pathlib import Path
 from engine.derived import default_skip
 from engine.drafters.expression import parse_early_exit
 from engine.errors import BadOptionError
-from engine.measurements import Measurements
-from engine.skip_report import remembered_best
-from engine.skip_search import Skip
+from engine.measure.measurements import Measurements
+from engine.skip.report import remembered_best
+from engine.skip.search import Skip
 
 
 def layers_to_skip(argument: str, file: Path, layers: int, known: Measurements | None) -> Skip:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.chat import ChatTemplate
 from engine.derived import default_skip
 from engine.errors import BadOptionError, RunError
 from engine.folders import DataFolder
@@ -15,10 +14,10 @@ from engine.llama.context import PassAborted
 from engine.llama.log import NativeLog
 from engine.llama.model import Model, ModelOptions
 from engine.loading import default_threads
-from engine.measurements import Measurements
+from engine.measure.measurements import Measurements
 from engine.models.gguf import inspect
-from engine.skip_report import Ending, SkipPoint, SkipReport, SkipSearchRequest, remember_best
-from engine.skip_search import (
+from engine.skip.report import Ending, SkipPoint, SkipReport, SkipSearchRequest, remember_best
+from engine.skip.search import (
     DraftCosts,
     SearchLimits,
     SearchStoppedError,
@@ -26,8 +25,9 @@ from engine.skip_search import (
     SkipSearch,
     expected_speedup,
 )
-from engine.skip_state import SearchState, state_file
-from engine.skip_trial import Budget, Reference, SkipTrial, measure_costs, share
+from engine.skip.state import SearchState, state_file
+from engine.skip.trial import Budget, Reference, SkipTrial, measure_costs, share
+from engine.text.chat import ChatTemplate
 
 Report = Callable[[str, float], None]
 

@@ -1,8 +1,8 @@
 """--speculate auto: draft while it pays, park a drafter while it does not.
 
 Every question is answered before the token it is about is drawn, from what passes cost here, how
-sure the drafter says it is and how often that was right (engine/draft_plan.py). Where nothing
-pays, a drafter is tried again now and then, out of an allowance of 1 % of the time.
+sure the drafter says it is and how often that was right (engine/control/draft_plan.py). Where
+nothing pays, a drafter is tried again now and then, out of an allowance of 1 % of the time.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from engine.cost import CostModel
-from engine.draft_account import DraftAccount
-from engine.draft_plan import DraftCosts, DraftPlan, best_price
+from engine.control.cost import CostModel
+from engine.control.draft_account import DraftAccount
+from engine.control.draft_plan import DraftCosts, DraftPlan, best_price
 from engine.events import RoundTrace
 from engine.request import DraftParams
 

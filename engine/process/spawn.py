@@ -59,7 +59,7 @@ def _run_worker(connection: Connection, data_folder: DataFolder) -> None:
     """Runs in the engine process; the import must not happen in the interface's."""
     # A terminal's Ctrl+C reaches both processes; the interface decides what it means here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from engine.worker import run_worker
+    from engine.process.worker import run_worker
 
     run_worker(connection, data_folder.root, output_file(data_folder))
 

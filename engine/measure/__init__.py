@@ -1,0 +1,1 @@
+"""What passes cost on this machine: measured once, kept, and put into words."""

@@ -1,0 +1,1 @@
+"""The boundary between the two processes: what starts the engine, and what they say."""

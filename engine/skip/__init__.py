@@ -1,0 +1,1 @@
+"""Which layers an early-exit drafter can do without: the search, and what it found."""
