@@ -15,6 +15,7 @@ from engine.models.downloads import Downloads
 from engine.models.entry import HUB_PREFIX, parse_hub_reference
 from engine.models.gguf import inspect
 from engine.models.heads import HEAD_KINDS, heads_obstacle, mtp_obstacle
+from engine.models.heads_folder import folder_obstacle
 from engine.models.hub_fetch import list_hub_files
 from engine.models.library import KnownModel, known_models
 from engine.models.locate import locate
@@ -89,6 +90,10 @@ class LibraryShelf:
         if ours.path is not None and theirs.path is not None:
             if ours.problem or theirs.problem:
                 return theirs.problem or ours.problem
+            if ours.heads is not None:
+                return f"the target needs {ours.heads.method}"
+            if theirs.heads is not None:
+                return folder_obstacle(ours.path, theirs.path) or None
             if theirs.info is not None and theirs.info.needs in HEAD_KINDS:
                 return heads_obstacle(ours.path, theirs.path) or None
             return check_files(ours.path, theirs.path).reason or None
@@ -158,7 +163,11 @@ class LibraryShelf:
 def _choice(model: KnownModel) -> ModelChoice:
     entry = model.entry
     needs = model.info.needs if model.info is not None else None
-    parts = [model.quant, entry.licence if entry else "", _origin(model)]
+    heads = HEAD_KINDS.get(needs or "", "")
+    if model.heads is not None:
+        needs, heads = model.heads.method, model.heads.kind
+    quant = model.quant or (model.heads.method if model.heads is not None else "")
+    parts = [quant, entry.licence if entry else "", _origin(model)]
     return ModelChoice(
         id=model.id,
         name=model.name,
@@ -168,7 +177,7 @@ def _choice(model: KnownModel) -> ModelChoice:
         downloadable=model.path is None and entry is not None and bool(entry.sources),
         drafters=entry.drafters if entry else (),
         problem=model.problem or (f"needs {needs}" if needs else ""),
-        heads=HEAD_KINDS.get(needs or "", ""),
+        heads=heads,
         mtp_problem=mtp_obstacle(model.info) if model.info is not None else "not downloaded",
     )
 

@@ -19,9 +19,10 @@ from engine.models.entry import HUB_PREFIX, HubSource, ModelEntry, parse_hub_ref
 from engine.models.files import size_text
 from engine.models.gguf import GgufInfo, inspect
 from engine.models.heads import HEAD_KINDS, heads_obstacle
+from engine.models.heads_folder import folder_obstacle
 from engine.models.hub_list import list_files
 from engine.models.library import KnownModel, known_models, remove
-from engine.models.locate import LocatedModel, locate
+from engine.models.locate import locate
 from engine.models.pair import check_files
 from engine.models.token_map import SharedTokens, shared_tokens
 
@@ -67,7 +68,7 @@ def _add_inspect(nested: Subparsers) -> None:
 def _add_check(nested: Subparsers) -> None:
     parser = nested.add_parser("check", description="May one model draft for another?")
     parser.add_argument("target", help=_MODEL_HELP)
-    parser.add_argument("drafter", help=_MODEL_HELP)
+    parser.add_argument("drafter", help=f"{_MODEL_HELP}, or a folder with published heads")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.set_defaults(func=_check)
 
@@ -80,7 +81,7 @@ def _add_files(nested: Subparsers) -> None:
 
 
 def _add_folders(nested: Subparsers) -> None:
-    parser = nested.add_parser("folders", description="Your own folders with GGUF files.")
+    parser = nested.add_parser("folders", description="Your own folders with GGUF files and heads.")
     parser.add_argument("--add", type=Path, metavar="DIR", help="list the models in DIR too")
     parser.add_argument("--remove", type=Path, metavar="DIR", help="no longer; files stay")
     parser.set_defaults(func=_folders)
@@ -143,9 +144,14 @@ def _check(arguments: argparse.Namespace) -> int:
     folder = DataFolder(arguments.data_dir)
     catalogue = Catalogue.load(folder)
     target = locate(arguments.target, catalogue, folder)
+    heads = Path(arguments.drafter).expanduser()
+    if heads.is_dir():
+        reason = folder_obstacle(target.path, heads)
+        return _tell_of_heads(target.name, heads.name, reason, arguments.json)
     drafter = locate(arguments.drafter, catalogue, folder)
     if inspect(drafter.path).needs in HEAD_KINDS:
-        return _check_heads(target, drafter, arguments.json)
+        reason = heads_obstacle(target.path, drafter.path)
+        return _tell_of_heads(target.name, drafter.name, reason, arguments.json)
     report = check_files(target.path, drafter.path)
     across = None if report.ok else shared_tokens(target.path, drafter.path)
     if arguments.json:
@@ -161,14 +167,13 @@ def _check(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_heads(target: LocatedModel, drafter: LocatedModel, as_json: bool) -> int:
-    reason = heads_obstacle(target.path, drafter.path)
+def _tell_of_heads(target: str, heads: str, reason: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"ok": not reason, "reason": reason}, indent=2))
         return IncompatiblePairError.exit_code if reason else 0
     if reason:
-        raise IncompatiblePairError(f"{drafter.name} cannot draft for {target.name}: {reason}")
-    print(f"{drafter.name} can draft for {target.name}")
+        raise IncompatiblePairError(f"{heads} cannot draft for {target}: {reason}")
+    print(f"{heads} can draft for {target}")
     return 0
 
 

@@ -13,12 +13,12 @@ from engine.models.tensor_data import TensorData
 from engine.models.torch_file import read_torch
 
 _MAX_CONFIG = 1 << 22
-TORCH_NAME = "pytorch_model.bin"
+CONFIG_NAME, TORCH_NAME = "config.json", "pytorch_model.bin"
 
 
 def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, TensorData]]:
     """The config and every tensor. Raises ModelFileError: missing, damaged."""
-    config = _read_config(folder / "config.json")
+    config = read_config(folder / CONFIG_NAME)
     files = sorted(folder.glob("*.safetensors"))
     tensors: dict[str, TensorData] = {}
     for file in files:
@@ -30,7 +30,8 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, TensorData]
     return config, tensors
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
+    """Raises ModelFileError: missing, damaged."""
     try:
         with path.open("rb") as file:
             content = json.loads(file.read(_MAX_CONFIG))

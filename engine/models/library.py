@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from engine.folders import DataFolder
 from engine.models.catalogue import Catalogue
 from engine.models.entry import ModelEntry, parse_hub_reference
 from engine.models.gguf import GgufInfo, inspect
+from engine.models.heads_folder import HeadsFolder, heads_folder
 from engine.models.hub_cache import cached_file, forget, recorded, remove_cached
 from engine.models.locate import fetched_path, locate, own_path
 
@@ -29,8 +31,8 @@ class KnownModel:
     """One choice. id: a reference for commands and loads.
 
     origin: "catalogue", "user", "hub" (fetched by owner/repo choice), "folder" or "derived".
-    path: None if not downloaded. info: None if not downloaded or unreadable. problem: why it
-    cannot be used although it is there, else "".
+    path: None if not downloaded. info: None if not downloaded, unreadable or a folder. problem: why
+    it cannot be used although it is there, else "". heads: of a folder with published ones.
     """
 
     id: str
@@ -40,11 +42,14 @@ class KnownModel:
     entry: ModelEntry | None = None
     info: GgufInfo | None = None
     problem: str = ""
+    heads: HeadsFolder | None = None
 
     @property
     def bytes(self) -> int:
         if self.info is not None:
             return self.info.bytes
+        if self.heads is not None:
+            return self.heads.bytes
         return self.entry.bytes if self.entry is not None else 0
 
     @property
@@ -105,38 +110,39 @@ def _candidates(catalogue: Catalogue, data_folder: DataFolder) -> Iterator[Known
     folders = [(data_folder.derived, "derived"), (data_folder.models, "folder")]
     folders += [(folder, "folder") for folder in catalogue.folders]
     for folder, origin in folders:
-        for path in gguf_files(folder):
+        for path in islice(_found(folder), MAX_FILES):
             if path not in own:
                 yield _known(KnownModel(str(path), path.stem, origin, path))
 
 
-def gguf_files(folder: Path) -> Iterator[Path]:
-    """GGUF files below the folder, first parts of split models only, to a sane depth and number."""
-    found = 0
+def _found(folder: Path) -> Iterator[Path]:
+    """Folders with published heads and GGUF files, of split models the first part only."""
     for root, names, files in os.walk(folder):
-        if len(Path(root).relative_to(folder).parts) >= MAX_DEPTH:
+        here = Path(root)
+        if len(here.relative_to(folder).parts) >= MAX_DEPTH:
             names.clear()
         names[:] = sorted(name for name in names if not name.startswith("."))
+        if heads_folder(here) is not None:
+            yield here
         for name in sorted(files):
             if name.lower().endswith(".gguf") and not _LATER_PART.search(name):
-                found += 1
-                if found > MAX_FILES:
-                    return
-                yield Path(root) / name
+                yield here / name
 
 
 def _known(model: KnownModel) -> KnownModel:
     """Fill in what the file itself says; an unreadable file stays listed, with the reason."""
     if model.path is None:
         return model
+    if model.path.is_dir():
+        heads = heads_folder(model.path)
+        problem = heads.problem if heads is not None else "no longer there"
+        return replace(model, name=model.path.name, heads=heads, problem=problem)
     try:
         info = inspect(model.path)
     except ModelFileError as error:
-        return KnownModel(
-            model.id, model.name, model.origin, model.path, model.entry, None, str(error)
-        )
+        return replace(model, problem=str(error))
     name = model.name if model.entry is not None else _readable_name(model, info)
-    return KnownModel(model.id, name, model.origin, model.path, model.entry, info)
+    return replace(model, name=name, info=info)
 
 
 def _readable_name(model: KnownModel, info: GgufInfo) -> str:
