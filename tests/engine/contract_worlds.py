@@ -109,14 +109,25 @@ class World:
         return self._plain[key]
 
     @contextmanager
-    def opened(self, name: str) -> Iterator[Opened]:
+    def reopened(self, name: str) -> Iterator[Opened]:
+        """Everything read again, the target too."""
+        options = ModelOptions(mtp=name == "mtp")
+        with (
+            Model(self.model.path, options, self._library.log) as target,
+            self.opened(name, target) as opened,
+        ):
+            yield opened
+
+    @contextmanager
+    def opened(self, name: str, target: Model | None = None) -> Iterator[Opened]:
+        target = target or self.model
         tap = TargetTap()
         workshop = Workshop(
-            self.model, LENGTH, THREADS, 0, AbortFlag(), self._library.log, self._folder, Path,
+            target, LENGTH, THREADS, 0, AbortFlag(), self._library.log, self._folder, Path,
             lambda _label, _fraction: None, tap,
         )  # fmt: skip
         drafter = build_drafter(parse_expression(self.expression(name)), workshop)
-        context = Context(self.model, self._options(drafter, tap), AbortFlag())
+        context = Context(target, self._options(drafter, tap), AbortFlag())
         try:
             tap.connect(context)
             width = min(self.width, context.widest_verify)

@@ -32,8 +32,8 @@ LAW = SamplingParams(temperature=1.0, top_k=5)
 SIGNIFICANCE = 0.001
 CYCLES = 50
 LEAK = 5_000_000
-OWN_MEMORY = ("model", "tli", "medusa", "eagle", "eagle3", "mtp")
-"""Drafters that load weights or open contexts; the others only wrap these."""
+OWN_MEMORY = ("model", "tli", "medusa", "eagle", "eagle3", "mtp", "best", "union")
+"""Drafters that load weights or open contexts, alone and as members."""
 ON_THE_STARTER = {"early-exit", "medusa tree", "tli", "union"}
 """The default run has these on a real model too, the slow one all of them."""
 SELDOM_RIGHT = {"ngram", "tli"}
@@ -160,12 +160,14 @@ def test_two_sampled_tokens_follow_the_law_closely(worlds: dict[str, World], nam
 
 @pytest.mark.parametrize("name", OWN_MEMORY)
 def test_closing_gives_memory_back(worlds: dict[str, World], name: str) -> None:
+    """Target, context and drafters are loaded and closed together, every time."""
     world, process = worlds[name], psutil.Process()
     sizes = []
     for cycle in range(CYCLES):
-        with world.opened(name) as opened:
+        with world.reopened(name) as opened:
             if cycle % 10 == 0:
-                opened.reply(world.prompt, 6, GREEDY)
+                reply = opened.reply(world.prompt, 6, GREEDY)
+                assert reply.tokens == world.plain(world.prompt, 6, GREEDY)
             opened.drafter.close()  # twice is safe
         sizes.append(process.memory_info().rss)
     assert sizes[-1] - sizes[4] < LEAK
