@@ -18,11 +18,16 @@ from app.lab_actions import LabActions
 from app.loading import Loading
 from app.preferences import PreferencesFile
 from app.session import Session, Sessions
-from app.settings import FIELDS
+from app.settings_form import FIELDS
 from app.shelf import Shelf
 from app.throttle import Throttle
 from app.training import Training
-from app.training_options import delete_data, require_room, training_options
+from app.training_options import (
+    delete_data,
+    forecast_answer,
+    require_room,
+    training_options,
+)
 from app.training_request import absolute, training_request
 from engine.errors import BadOptionError, EngineError
 from engine.folders import DataFolder
@@ -79,6 +84,7 @@ class Handlers:
             "download": self._download,
             "log": self._log,
             "train_options": self._train_options,
+            "train_forecast": self._train_forecast,
             "train": self._train,
             "train_step": self._train_step,
             "train_delete": self._train_delete,
@@ -224,6 +230,9 @@ class Handlers:
 
     def _train_options(self, session: Session, arguments: Arguments) -> Any:
         return training_options(self._services.shelf, self._services.folder)
+
+    def _train_forecast(self, session: Session, arguments: Arguments) -> Any:
+        return forecast_answer(arguments, self._services.shelf)
 
     def _train(self, session: Session, arguments: Arguments) -> None:
         request = training_request(arguments)

@@ -24,6 +24,8 @@ from engine.models.pair import check_files
 from engine.models.trained import TrainedDrafter, model_sha256, trained_drafters
 from engine.models.transfer import RepoFile
 from engine.request import LoadRequest
+from engine.train.forecast import Forecast, TrainingBudget, target_forecast
+from engine.train.training import HeadKind
 
 TRAINED_NAMES = {"medusa": "Medusa heads", "eagle3": "EAGLE-3", "early-exit": "Distilled"}
 
@@ -47,6 +49,12 @@ class Shelf(Protocol):
 
     def hidden_size(self, model: str) -> int:
         """Of a model that is here, 0 if it is not known."""
+        ...
+
+    def training_forecast(
+        self, kind: HeadKind, target: str, budget: TrainingBudget
+    ) -> Forecast | None:
+        """What a training would bring, None if the target was never measured here."""
         ...
 
     def repository_files(self, repository: str) -> tuple[RepoFile, ...]: ...
@@ -120,6 +128,13 @@ class LibraryShelf:
     def hidden_size(self, model: str) -> int:
         known = next((one for one in self._known() if one.id == model), None)
         return known.info.embedding_length if known is not None and known.info is not None else 0
+
+    def training_forecast(
+        self, kind: HeadKind, target: str, budget: TrainingBudget
+    ) -> Forecast | None:
+        found = locate(target, Catalogue.load(self._folder), self._folder)
+        sha256 = model_sha256(found.path, self._folder)
+        return target_forecast(kind, found, sha256, self._folder, budget)
 
     def repository_files(self, repository: str) -> tuple[RepoFile, ...]:
         if parse_hub_reference(f"{HUB_PREFIX}{repository}/x.gguf") is None:

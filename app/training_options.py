@@ -10,13 +10,14 @@ from typing import Any
 
 from app.choices import ModelChoice
 from app.shelf import Shelf
-from app.training_request import TrainingRequest
+from app.training_request import TrainingRequest, training_request
 from engine.errors import BadOptionError, EngineError
 from engine.folders import DataFolder
 from engine.models.download_process import disk_free
 from engine.models.files import size_text
 from engine.models.trained import trained_drafters
 from engine.train.fitting import require_torch
+from engine.train.forecast import NOT_MEASURED, TrainingBudget
 from engine.train.shards import bytes_per_token, count
 
 
@@ -47,6 +48,16 @@ def training_options(shelf: Shelf, folder: DataFolder) -> dict[str, Any]:
         "taken": [one.name for one in trained_drafters(folder)],
         "free_bytes": disk_free(folder.training),
     }
+
+
+def forecast_answer(data: dict[str, Any], shelf: Shelf) -> dict[str, Any]:
+    """For the form as it stands. pays: None when the target was never measured here."""
+    request = training_request(data)
+    budget = TrainingBudget(request.minutes or 0, request.tokens)
+    found = shelf.training_forecast(request.kind, request.target, budget)
+    if found is None:
+        return {"pays": None, "text": NOT_MEASURED}
+    return {"pays": found.pays, "text": found.sentence}
 
 
 def torch_problem() -> str:

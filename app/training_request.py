@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import BadOptionError
+from engine.train.training import HeadKind
 
-KINDS = ("medusa", "eagle3", "early-exit")
+KINDS: dict[str, HeadKind] = {
+    "medusa": "medusa",
+    "eagle3": "eagle3",
+    "early-exit": "early-exit",
+}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _LONGEST_MINUTES = 7 * 24 * 60
 
@@ -22,7 +27,7 @@ class TrainingRequest:
     draft_vocab (tokens) and depth (tokens ahead): of eagle3.
     """
 
-    kind: str
+    kind: HeadKind
     target: str
     name: str
     texts: tuple[str, ...] = ()
@@ -76,7 +81,7 @@ def training_request(data: dict[str, Any]) -> TrainingRequest:
     if (minutes is None) == (tokens is None):
         raise BadOptionError("give either minutes or tokens")
     return TrainingRequest(
-        kind=kind,
+        kind=KINDS[kind],
         target=str(data["target"]),
         name=name,
         texts=_paths(data.get("texts") or ()),

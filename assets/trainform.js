@@ -20,6 +20,7 @@ export class TrainForm {
     this.page = page;
     this.options = { targets: [], taken: [], free_bytes: 0 };
     this.named = false;
+    this.forecasts = 0;
     this.element = h("form", { class: "train-form" });
     this.element.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -54,6 +55,7 @@ export class TrainForm {
     this.name = h("input", { type: "text", id: "train-name", autocomplete: "off" });
     this.name.addEventListener("input", () => (this.named = this.name.value !== ""));
     this.estimate = h("p", { class: "train-estimate", id: "train-estimate" });
+    this.forecast = h("p", { class: "train-forecast", role: "status" });
     this.problem = h("p", { class: "field-error", role: "alert" });
     this.submit = h("button", { type: "submit", class: "button primary" }, "Start training");
     this.rows = {
@@ -77,6 +79,7 @@ export class TrainForm {
       ),
       chats,
       this.estimate,
+      this.forecast,
       this.problem,
       this.submit,
     );
@@ -110,6 +113,40 @@ export class TrainForm {
     if (!this.named) this.name.value = freeName(kind, this.options.taken);
     setText(this.problem, "");
     this.drawEstimate();
+    this.askForecast();
+  }
+
+  /** Whether it will pay, said before any time is spent; only the last answer counts. */
+  async askForecast() {
+    this.forecasts += 1;
+    const number = this.forecasts;
+    let text = "";
+    let pays = null;
+    try {
+      ({ text, pays } = await this.page.call("train_forecast", this.wishes()));
+    } catch {
+      // A form that is half filled in has no forecast; Start says what is wrong with it.
+    }
+    if (number !== this.forecasts) return;
+    setText(this.forecast, text);
+    this.forecast.classList.toggle("loses", pays === false);
+  }
+
+  wishes() {
+    const inMinutes = this.unit.value === "minutes";
+    const amount = Number(this.amount.value);
+    return {
+      kind: this.kind,
+      target: this.target.value,
+      name: this.name.value.trim(),
+      minutes: inMinutes ? amount : null,
+      tokens: inMinutes ? null : amount,
+      texts: this.texts.value.split("\n"),
+      chats: this.chats.checked,
+      heads: Number(this.heads.value),
+      draft_vocab: Number(this.vocabulary.value),
+      depth: Number(this.depth.value),
+    };
   }
 
   drawEstimate() {
@@ -132,21 +169,8 @@ export class TrainForm {
   }
 
   async start() {
-    const inMinutes = this.unit.value === "minutes";
-    const amount = Number(this.amount.value);
     try {
-      await this.page.call("train", {
-        kind: this.kind,
-        target: this.target.value,
-        name: this.name.value.trim(),
-        minutes: inMinutes ? amount : null,
-        tokens: inMinutes ? null : amount,
-        texts: this.texts.value.split("\n"),
-        chats: this.chats.checked,
-        heads: Number(this.heads.value),
-        draft_vocab: Number(this.vocabulary.value),
-        depth: Number(this.depth.value),
-      });
+      await this.page.call("train", this.wishes());
       setText(this.problem, "");
     } catch (error) {
       setText(this.problem, error.message);

@@ -11,6 +11,8 @@ from engine.errors import DownloadError
 from engine.models.download_job import DownloadSnapshot
 from engine.models.transfer import RepoFile
 from engine.request import LoadRequest
+from engine.train.forecast import Forecast, TrainingBudget
+from engine.train.training import HeadKind
 
 MODELS = (
     ModelChoice("starter", "SmolLM2 135M Instruct", 98_362_432, True, "Q4_1"),
@@ -57,6 +59,14 @@ class FakeShelf:
 
     def hidden_size(self, model: str) -> int:
         return {"starter": 576, "coder": 1536}.get(model, 0)
+
+    def training_forecast(
+        self, kind: HeadKind, target: str, budget: TrainingBudget
+    ) -> Forecast | None:
+        if target != "starter":
+            return None
+        pays = kind == "eagle3"
+        return Forecast(kind, budget.tokens or 40_000, (0.31,), int(pays), 1.2 if pays else 1.0)
 
     def repository_files(self, repository: str) -> tuple[RepoFile, ...]:
         if repository != "owner/repo":

@@ -28,6 +28,7 @@ from engine.folders import DataFolder
 from engine.models.files import write_atomically
 from engine.train.collection import physical_cores
 from engine.train.fitting import Budget, fit, free_name, plan_budget, require_torch
+from engine.train.forecast import NOT_MEASURED, TrainingBudget, target_forecast
 from engine.train.shards import count
 from engine.train.training import HeadKind, TrainRequest, TrainSettings
 
@@ -84,6 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     with StopFlag() as stop:
         output = TrainOutput(arguments.json, stop)
+        output.say(_forecast(arguments, place))
         request = _collected(arguments, place, request, output)
         if stop.is_set():
             output.say("stopped; what was collected is kept: --resume goes on")
@@ -92,6 +94,13 @@ def run(arguments: argparse.Namespace) -> int:
         _state_file(request).unlink(missing_ok=True)
     output.card(card, request.output)
     return 0
+
+
+def _forecast(arguments: argparse.Namespace, place: Place) -> str:
+    budget = TrainingBudget(arguments.minutes or DEFAULT_MINUTES, arguments.tokens)
+    folder = DataFolder(arguments.data_dir)
+    found = target_forecast(arguments.kind, place.target, place.sha256, folder, budget)
+    return NOT_MEASURED if found is None else found.sentence
 
 
 def _request(arguments: argparse.Namespace, place: Place) -> TrainRequest:

@@ -8,6 +8,9 @@ from typing import Any
 
 from engine.models.files import write_atomically
 
+PASSES = "passes"
+"""Kind of the measurements that have T(n) of a target."""
+
 
 def measurement_key(kind: str, model: Path, setup: str) -> str:
     """kind of measurement, identity of the model file, and the setup it was measured with."""
@@ -25,8 +28,24 @@ class Measurements:
         value = self._read().get(key)
         return value if isinstance(value, dict) else None
 
+    def passes(self, model: Path) -> dict[int, float] | None:
+        """T(n) of a target by width, as it was measured last, in whatever setup.
+
+        None before its first load, and when the entry is damaged.
+        """
+        start = measurement_key(PASSES, model, "")
+        found = [value for key, value in self._read().items() if key.startswith(start)]
+        try:
+            passes = {int(width): float(taken) for width, taken in found[-1]["passes"].items()}
+        except (IndexError, KeyError, TypeError, ValueError, AttributeError):
+            return None
+        return passes if 1 in passes and min(passes.values()) > 0.0 else None
+
     def put(self, key: str, value: dict[str, Any]) -> None:
-        write_atomically(self.file, json.dumps({**self._read(), key: value}, indent=1))
+        write_atomically(self.file, json.dumps({**self._without(key), key: value}, indent=1))
+
+    def _without(self, key: str) -> dict[str, Any]:
+        return {name: value for name, value in self._read().items() if name != key}
 
     def _read(self) -> dict[str, Any]:
         try:

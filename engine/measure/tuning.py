@@ -21,7 +21,7 @@ from engine.llama.context import Context
 from engine.loading import LoadPlan, Report
 from engine.measure.advice import advice, break_evens
 from engine.measure.calibrate import Calibration, calibrate, plain_seconds
-from engine.measure.measurements import Measurements, measurement_key
+from engine.measure.measurements import PASSES, Measurements, measurement_key
 from engine.process.messages import DraftSpeed, SpeedSummary
 
 
@@ -75,7 +75,7 @@ class Tuning:
         self, plan: LoadPlan, setup: Setup, context: Context, report: Report
     ) -> Calibration:
         """Known figures at the machine's present speed, or new ones. Clears the context."""
-        key = self._key("passes", plan, setup)
+        key = self._key(PASSES, plan, setup)
         content = self._measured.get(key)
         known = None
         if content is not None:
@@ -99,7 +99,7 @@ class Tuning:
             report("measuring this machine", fraction)
 
         measured = calibrate(context, thorough=thorough, report=step)
-        self._put(self._key("passes", plan, setup), measured.to_json())
+        self._put(self._key(PASSES, plan, setup), measured.to_json())
         return measured
 
     def _put(self, key: str, content: dict[str, Any]) -> None:
@@ -133,7 +133,7 @@ class Tuning:
         """After a reply. Raises OSError."""
         self._learned.put(_pair_key(pair.plan), pair.auto.to_json())
         if pair.auto.has_drifted:  # passes take other times than they did: measure at next load
-            self._measured.put(self._key("passes", pair.plan, pair.setup), {})
+            self._measured.put(self._key(PASSES, pair.plan, pair.setup), {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,6 +179,17 @@ def test_a_missing_folder_and_a_full_disk_are_told_first(page: Page, tmp_path: P
     assert page.hello["training"]["job"] is None
 
 
+def test_whether_it_will_pay_is_told_before(page: Page) -> None:
+    good = page.ask(
+        "train_forecast", **FORM | {"kind": "eagle3", "tokens": 50_000, "minutes": None}
+    )
+    assert good["pays"] is True and "1.20 times" in good["text"] and "50,000" in good["text"]
+    bad = page.ask("train_forecast", **FORM)
+    assert bad["pays"] is False and "probably not pay" in bad["text"]
+    unknown = page.ask("train_forecast", **FORM | {"target": "coder"})
+    assert unknown["pays"] is None and "not known yet" in unknown["text"]
+
+
 def test_options_tell_targets_room_and_data(page: Page, tmp_path: Path) -> None:
     shard = tmp_path / "training" / "starter-12345678" / "shards" / "00000"
     shard.mkdir(parents=True)
