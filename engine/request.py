@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from engine.errors import BadOptionError
 
@@ -15,10 +15,18 @@ DraftMode = Literal["sampled", "argmax"]
 Acceptance = Literal["exact", "typical"]
 Overflow = Literal["refuse", "trim"]
 
+LONGEST_REPLY = 1024
+"""In tokens, where nothing else is said."""
+
 
 def _require(condition: bool, name: str, expected: str) -> None:
     if not condition:
         raise BadOptionError(f"{name} must be {expected}")
+
+
+def _require_one_of(choices: tuple[str, ...], value: str, name: str) -> None:
+    *others, last = choices
+    _require(value in choices, name, f"{', '.join(others)} or {last}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,10 @@ class SamplingParams:
         _require(self.seed is None or 0 <= self.seed < 2**63, "seed", "between 0 and 2^63 - 1")
 
 
+CHAT_SAMPLING = SamplingParams(temperature=0.7, top_k=40, top_p=0.95, min_p=0.05)
+"""What suits a chat on the page; a command is greedy unless it is told otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class DraftParams:
     """How far and how to draft. draft_max is the deepest proposal of a round, in tokens.
@@ -71,11 +83,11 @@ class DraftParams:
     acceptance: Acceptance = "exact"
 
     def __post_init__(self) -> None:
-        _require(self.speculate in ("off", "always", "auto"), "speculate", "off, always or auto")
+        _require_one_of(get_args(Speculate), self.speculate, "speculate")
         _require(1 <= self.draft_max <= 64, "draft-max", "between 1 and 64")
-        _require(self.mode in ("sampled", "argmax"), "draft-mode", "sampled or argmax")
-        _require(self.coupling in ("best", "seed"), "coupling", "best or seed")
-        _require(self.acceptance in ("exact", "typical"), "acceptance", "exact or typical")
+        _require_one_of(get_args(DraftMode), self.mode, "draft-mode")
+        _require_one_of(get_args(Coupling), self.coupling, "coupling")
+        _require_one_of(get_args(Acceptance), self.acceptance, "acceptance")
         if self.acceptance == "typical" and self.coupling == "seed":
             raise BadOptionError(
                 "typical acceptance changes the text, and the coupling seed keeps it: choose one"
@@ -95,7 +107,7 @@ class GenerateRequest:
     messages: tuple[Message, ...] = ()
     raw_prompt: str | None = None
     continuation: tuple[int, ...] = ()
-    max_tokens: int = 1024
+    max_tokens: int = LONGEST_REPLY
     sampling: SamplingParams = SamplingParams()
     drafting: DraftParams = DraftParams()
     overflow: Overflow = "refuse"
@@ -129,4 +141,4 @@ class LoadRequest:
         _require(self.context_length >= 0, "ctx", "0 (automatic) or more")
         _require(self.threads >= 0, "threads", "0 (automatic) or more")
         _require(self.gpu_layers >= -1, "gpu-layers", "-1 (all) or more")
-        _require(self.numerics in ("fast", "strict"), "numerics", "fast or strict")
+        _require_one_of(get_args(Numerics), self.numerics, "numerics")

@@ -27,7 +27,7 @@ from engine.events import Finished, Notice, RoundTrace
 from engine.process.messages import LoadedSummary
 from engine.process.run import Run
 from engine.prompts import read_text
-from engine.request import GenerateRequest, Message
+from engine.request import LONGEST_REPLY, GenerateRequest, Message
 
 INTERRUPTED = 130
 
@@ -43,7 +43,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--system", metavar="T", help="system message")
     parser.add_argument("--raw", action="store_true", help="no chat template")
-    parser.add_argument("--max-tokens", type=int, default=1024, metavar="N")
+    parser.add_argument("--max-tokens", type=int, default=LONGEST_REPLY, metavar="N")
     parser.add_argument("--overflow", choices=("refuse", "trim"), default="refuse")
     parser.add_argument(
         "--copy-from",

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import get_args
 
-from engine.request import DraftParams, LoadRequest, SamplingParams
+from engine.request import (
+    Coupling,
+    DraftMode,
+    DraftParams,
+    LoadRequest,
+    Numerics,
+    SamplingParams,
+    Speculate,
+)
 
 
 def add_load_options(parser: argparse.ArgumentParser, *, drafter_required: bool) -> None:
@@ -20,10 +29,11 @@ def add_load_options(parser: argparse.ArgumentParser, *, drafter_required: bool)
         " early-exit:first=8, medusa:F, eagle:F, eagle3:F, mtp, recycle[:tree=24], or a group:"
         " first, best, vote, mixture or union(D,D), tree(D)",
     )
-    group.add_argument("--ctx", type=int, default=0, metavar="N", help="context length in tokens")
-    group.add_argument("--threads", type=int, default=0, metavar="N", help="0: physical cores")
-    group.add_argument("--gpu-layers", type=int, default=-1, metavar="N", help="-1: all")
-    group.add_argument("--numerics", choices=("fast", "strict"), default="fast")
+    defaults = LoadRequest(target="")
+    _add_number(group, "--ctx", defaults.context_length, "N", "context length in tokens")
+    _add_number(group, "--threads", defaults.threads, "N", "0: physical cores")
+    _add_number(group, "--gpu-layers", defaults.gpu_layers, "N", "-1: all")
+    group.add_argument("--numerics", choices=get_args(Numerics), default=defaults.numerics)
 
 
 def load_request(arguments: argparse.Namespace) -> LoadRequest:
@@ -40,14 +50,14 @@ def load_request(arguments: argparse.Namespace) -> LoadRequest:
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     defaults = SamplingParams()
     group = parser.add_argument_group("sampling")
-    group.add_argument("--temperature", type=float, default=0.0, metavar="T", help="0: greedy")
-    group.add_argument("--top-k", type=int, default=0, metavar="K", help="0: off")
-    group.add_argument("--top-p", type=float, default=1.0, metavar="P", help="1: off")
-    group.add_argument("--min-p", type=float, default=0.0, metavar="P", help="0: off")
-    group.add_argument("--repeat-penalty", type=float, default=1.0, metavar="X", help="1: off")
-    group.add_argument("--frequency-penalty", type=float, default=0.0, metavar="X")
-    group.add_argument("--presence-penalty", type=float, default=0.0, metavar="X")
-    group.add_argument("--penalty-last-n", type=int, default=defaults.penalty_last_n, metavar="N")
+    _add_number(group, "--temperature", defaults.temperature, "T", "0: greedy")
+    _add_number(group, "--top-k", defaults.top_k, "K", "0: off")
+    _add_number(group, "--top-p", defaults.top_p, "P", "1: off")
+    _add_number(group, "--min-p", defaults.min_p, "P", "0: off")
+    _add_number(group, "--repeat-penalty", defaults.repeat_penalty, "X", "1: off")
+    _add_number(group, "--frequency-penalty", defaults.frequency_penalty, "X")
+    _add_number(group, "--presence-penalty", defaults.presence_penalty, "X")
+    _add_number(group, "--penalty-last-n", defaults.penalty_last_n, "N")
     group.add_argument("--seed", type=int, default=None, metavar="S", help="default: random")
 
 
@@ -68,12 +78,10 @@ def sampling_params(arguments: argparse.Namespace) -> SamplingParams:
 def add_draft_options(parser: argparse.ArgumentParser) -> None:
     defaults = DraftParams()
     group = parser.add_argument_group("drafting")
-    group.add_argument("--speculate", choices=("off", "always", "auto"), default="auto")
-    group.add_argument(
-        "--draft-max", type=int, default=defaults.draft_max, metavar="K", help="tokens a round"
-    )
-    group.add_argument("--draft-mode", choices=("sampled", "argmax"), default="sampled")
-    group.add_argument("--coupling", choices=("best", "seed"), default="best")
+    group.add_argument("--speculate", choices=get_args(Speculate), default=defaults.speculate)
+    _add_number(group, "--draft-max", defaults.draft_max, "K", "tokens a round")
+    group.add_argument("--draft-mode", choices=get_args(DraftMode), default=defaults.mode)
+    group.add_argument("--coupling", choices=get_args(Coupling), default=defaults.coupling)
 
 
 def draft_params(arguments: argparse.Namespace) -> DraftParams:
@@ -83,6 +91,13 @@ def draft_params(arguments: argparse.Namespace) -> DraftParams:
         mode=arguments.draft_mode,
         coupling=arguments.coupling,
     )
+
+
+def _add_number(
+    group: argparse._ArgumentGroup, flag: str, default: float, metavar: str, text: str | None = None
+) -> None:
+    """An option of the default's type."""
+    group.add_argument(flag, type=type(default), default=default, metavar=metavar, help=text)
 
 
 def existing_file(path: str) -> Path:

@@ -10,7 +10,8 @@ from typing import Any, get_args
 import pytest
 
 from app.preferences import PreferencesFile
-from app.settings import FIELDS, Combination, Settings, combined, settings_from_json
+from app.settings import Combination, Settings, combined, settings_from_json
+from app.settings_form import FIELDS
 from engine.drafters.expression import parse_expression
 from engine.errors import BadOptionError
 from engine.request import Message
