@@ -3,57 +3,18 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 from app.conversations import Conversations, StoredMessage
 from app.preferences import PreferencesFile
 from app.replies import LiveReply
 from app.session import Event, Session, Sessions
 from app.settings import EARLIER_CHARACTERS
-from engine.errors import BadOptionError, EngineError, RequestError
-from engine.events import RunEvent
-from engine.process.messages import LoadedSummary
-from engine.request import GenerateRequest, Message
-
-POLL_SECONDS = 0.25
-
-
-class RunHandle(Protocol):
-    """A run of the engine, as `engine.process.client.Run`."""
-
-    def next_event(self, timeout: float | None = None) -> RunEvent | None: ...
-
-    def cancel(self) -> None: ...
-
-
-class Generator(Protocol):
-    """The part of `engine.process.client.EngineClient` that writes replies."""
-
-    @property
-    def loaded(self) -> LoadedSummary | None: ...
-
-    def generate(self, request: GenerateRequest) -> RunHandle: ...
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyStart:
-    """A reply that is stored, still empty, and what it is to answer."""
-
-    conversation: int
-    message: int
-    request: GenerateRequest
-
-
-class ActiveRun:
-    """A reply being written, its run once the engine has taken it, and the page that asked."""
-
-    def __init__(self, reply: LiveReply, session: Session) -> None:
-        self.reply = reply
-        self.session = session
-        self.run: RunHandle | None = None
-        self.cancelled = False
-        self.thread: threading.Thread | None = None
+from app.writing import Generator, ReplyStart, Writer
+from engine.errors import BadOptionError, RequestError
+from engine.request import Message
 
 
 class Chat:
@@ -70,8 +31,8 @@ class Chat:
         self._store = store
         self._preferences = preferences
         self._sessions = sessions
-        self._active: dict[int, ActiveRun] = {}
         self._lock = threading.RLock()
+        self._writer = Writer(engine, store, sessions.to_conversation, self._lock)
 
     def open(self, session: Session, conversation: int | None) -> dict[str, Any]:
         """What the page draws; the conversation's events from number `seq` on come after it."""
@@ -80,9 +41,10 @@ class Chat:
                 conversation = None
             session.conversation = conversation
             stored = () if conversation is None else self._store.messages(conversation)
+            live = self._writer.reply(conversation)
             return {
                 "conversation": conversation,
-                "messages": [self._drawn(m, self._active.get(conversation or 0)) for m in stored],
+                "messages": [_drawn(message, live) for message in stored],
                 "seq": session.head,
             }
 
@@ -99,7 +61,7 @@ class Chat:
                 start = self._prepare(conversation)
             session.conversation = conversation
             self._publish(conversation, {"k": "user", "m": message, "text": text})
-            self._start(session, start)
+            self._writer.start(session, start)
         self.announce()
         return {"conversation": conversation}
 
@@ -112,7 +74,7 @@ class Chat:
                 self._store.cut(conversation, message)
                 start = self._prepare(conversation)
             self._publish(conversation, {"k": "cut", "m": message})
-            self._start(session, start)
+            self._writer.start(session, start)
 
     def edit(self, session: Session, message: int, text: str) -> None:
         """Replaces a user's message; the later messages go, and a new reply is written."""
@@ -127,38 +89,25 @@ class Chat:
                 start = self._prepare(conversation)
             self._publish(conversation, {"k": "cut", "m": message})
             self._publish(conversation, {"k": "user", "m": new, "text": text})
-            self._start(session, start)
+            self._writer.start(session, start)
 
     @property
     def is_writing(self) -> bool:
         """Whether any conversation's reply is being written or queued."""
-        with self._lock:
-            return bool(self._active)
+        return self._writer.is_writing
 
     def stop(self, conversation: int) -> None:
         with self._lock:
-            active = self._active.get(conversation)
-            if active is None:
-                return
-            active.cancelled = True
-            if active.run is not None:
-                active.run.cancel()
+            self._writer.stop(conversation)
 
     def close_session(self, session: Session) -> None:
         """The page is gone: its runs stop, what was written stays."""
         with self._lock:
-            for conversation, active in list(self._active.items()):
-                if active.session is session:
-                    self.stop(conversation)
+            self._writer.stop_all_of(session)
 
     def close(self) -> None:
         """Stops everything and waits until the replies are saved."""
-        with self._lock:
-            threads = [active.thread for active in self._active.values() if active.thread]
-            for conversation in list(self._active):
-                self.stop(conversation)
-        for thread in threads:
-            thread.join(timeout=5)
+        self._writer.close()
 
     def delete(self, conversation: int) -> None:
         self.stop(conversation)
@@ -182,15 +131,6 @@ class Chat:
     def announce(self) -> None:
         self._sessions.broadcast({"k": "conversations", "items": self.conversations()})
 
-    @staticmethod
-    def _drawn(message: StoredMessage, active: ActiveRun | None) -> dict[str, Any]:
-        """A reply being written is further than its stored form; no other one is being written."""
-        is_active = active is not None and active.reply.message == message.id
-        drawn = asdict(message) | {"streaming": is_active}
-        if active is not None and is_active:
-            drawn |= {"tokens": list(active.reply.tokens), "details": dict(active.reply.details)}
-        return drawn
-
     def _conversation_of(self, message: int) -> int:
         conversation = self._store.conversation_of(message)
         if conversation is None:
@@ -200,7 +140,7 @@ class Chat:
     def _require_ready(self, conversation: int | None) -> None:
         if self._engine.loaded is None:
             raise RequestError("no model is loaded: choose a target above and press Load")
-        if conversation in self._active:
+        if self._writer.reply(conversation) is not None:
             raise RequestError("a reply is still being written here: stop it first")
 
     def _prepare(self, conversation: int) -> ReplyStart:
@@ -209,78 +149,38 @@ class Chat:
         earlier: tuple[str, ...] = ()
         if settings.earlier_chats == "on":
             earlier = self._store.texts_of_others(conversation, EARLIER_CHARACTERS)
-        request = settings.generate_request(self._history(conversation), earlier)
+        request = settings.generate_request(_history(self._store.messages(conversation)), earlier)
         return ReplyStart(conversation, self._store.start_reply(conversation), request)
-
-    def _start(self, session: Session, start: ReplyStart) -> None:
-        loaded = self._engine.loaded
-        name = loaded.target.id if loaded else ""
-        reply = LiveReply(start.message, start.conversation, self._store, name)
-        active = ActiveRun(reply, session)
-        self._active[start.conversation] = active
-        shown = {"k": "start", "m": start.message, "details": dict(reply.details)}
-        self._publish(start.conversation, shown)
-        active.thread = threading.Thread(
-            target=self._write,
-            args=(active, start.request),
-            name=f"reply-{start.message}",
-            daemon=True,
-        )
-        active.thread.start()
-
-    def _history(self, conversation: int) -> tuple[Message, ...]:
-        """User and assistant in turn: a failed reply leaves two user messages to join.
-
-        A message that was refused as too long stays out, or every later one would be refused too.
-        """
-        told: list[StoredMessage] = []
-        for message in self._store.messages(conversation):
-            if message.content:
-                told.append(message)
-            elif message.details.get("error", {}).get("kind") == "ContextLengthError":
-                told.pop()
-        history: list[Message] = []
-        for message in told:
-            if history and history[-1].role == message.role:
-                joined = f"{history[-1].content}\n\n{message.content}"
-                history[-1] = Message(message.role, joined)
-            else:
-                history.append(Message(message.role, message.content))
-        return tuple(history)
-
-    def _write(self, active: ActiveRun, request: GenerateRequest) -> None:
-        """The reply's thread: follows the run to its end, whatever that is."""
-        reply = active.reply
-        last: Event | None = None
-        try:
-            run = self._engine.generate(request)
-            with self._lock:
-                active.run = run
-                if active.cancelled:
-                    run.cancel()
-            last = self._follow(run, reply)
-        except EngineError as error:
-            with self._lock:
-                last = reply.fail(error)
-        finally:
-            with self._lock:
-                if not reply.finished:
-                    last = reply.end("interrupted")
-                del self._active[reply.conversation]
-                if last:
-                    self._publish(reply.conversation, last)
-
-    def _follow(self, run: RunHandle, reply: LiveReply) -> Event:
-        """Publishes all but the last event, which may only be seen when the way is free again."""
-        while True:
-            event = run.next_event(timeout=POLL_SECONDS)
-            with self._lock:
-                shown = reply.take(event) if event is not None else None
-                if reply.finished and shown is not None:
-                    return shown
-                if shown is not None:
-                    self._publish(reply.conversation, shown)
-                reply.save_if_due()
 
     def _publish(self, conversation: int, event: Event) -> None:
         self._sessions.to_conversation(conversation, event)
+
+
+def _drawn(message: StoredMessage, live: LiveReply | None) -> dict[str, Any]:
+    """A reply being written is further than its stored form; no other one is being written."""
+    is_live = live is not None and live.message == message.id
+    drawn = asdict(message) | {"streaming": is_live}
+    if live is not None and is_live:
+        drawn |= {"tokens": list(live.tokens), "details": dict(live.details)}
+    return drawn
+
+
+def _history(messages: Sequence[StoredMessage]) -> tuple[Message, ...]:
+    """User and assistant in turn: a failed reply leaves two user messages to join.
+
+    A message that was refused as too long stays out, or every later one would be refused too.
+    """
+    told: list[StoredMessage] = []
+    for message in messages:
+        if message.content:
+            told.append(message)
+        elif message.details.get("error", {}).get("kind") == "ContextLengthError":
+            told.pop()
+    history: list[Message] = []
+    for message in told:
+        if history and history[-1].role == message.role:
+            joined = f"{history[-1].content}\n\n{message.content}"
+            history[-1] = Message(message.role, joined)
+        else:
+            history.append(Message(message.role, message.content))
+    return tuple(history)

@@ -5,22 +5,21 @@ For each drafter plain decoding and drafting take turns, so that a ratio never c
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from app.loading import Loading
 from app.preferences import PreferencesFile
 from app.session import Sessions
-from app.throttle import Throttle
+from app.task import Task, TaskState
+from app.writing import Generator
 from engine.bench.figures import BenchReport, ModeFigures, summarise
 from engine.bench.modes import (
     BenchSettings,
     BenchStoppedError,
     EngineUnderTest,
-    Running,
     drafting_modes,
     plain_mode,
 )
@@ -29,15 +28,8 @@ from engine.bench.run import Bench, BenchProgress
 from engine.bench.samples import PLAIN, BenchSample
 from engine.errors import BadOptionError, EngineError, RequestError, RunError
 from engine.prompts import TrialPrompt
-from engine.request import GenerateRequest
 
 _LOAD_SECONDS = 1800.0
-
-
-class Generator(Protocol):
-    """The part of `engine.process.client.EngineClient` that writes replies."""
-
-    def generate(self, request: GenerateRequest) -> Running: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,28 +59,25 @@ class LabRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class LabState:
-    """state: idle, running, stopping, done, stopped or failed. problems: drafters left out.
+class LabState(TaskState):
+    """problems: drafters left out.
 
     recommended: drafters to choose, empty for plain decoding; None before there is advice.
     """
 
-    state: str = "idle"
     target: str = ""
     prompts: int = 0
     done: int = 0
     total: int = 0
-    doing: str = ""
     seconds_left: float | None = None
     figures: tuple[dict[str, Any], ...] = ()
     sentence: str = ""
     recommended: tuple[str, ...] | None = None
     problems: tuple[str, ...] = ()
-    error: str = ""
 
 
 class Lab:
-    """Thread-safe. One measurement at a time; it belongs to this process, not to a page."""
+    """The measurements; task: the one that runs, or ran last."""
 
     def __init__(
         self,
@@ -100,53 +89,20 @@ class Lab:
         self._engine = engine
         self._loading = loading
         self._preferences = preferences
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._state = LabState()
-        self._announce = Throttle(lambda: sessions.broadcast(self.state())).request
-
-    @property
-    def is_running(self) -> bool:
-        return self._state.state in ("running", "stopping")
-
-    def state(self) -> dict[str, Any]:
-        """The page's event."""
-        return {"k": "lab", **asdict(self._state)}
+        busy = "the Lab is measuring: wait until it is done, or stop it"
+        self.task = Task("lab", busy, LabState(), sessions)
 
     def start(self, request: LabRequest) -> None:
         """Returns at once. RequestError while another one runs or a model is being loaded."""
         if not request.drafters:
             raise BadOptionError("choose at least one drafter to measure")
-        with self._lock:
-            if self.is_running:
-                raise RequestError("the Lab is measuring: wait until it is done, or stop it")
-            if self._loading.state()["progress"]:
-                raise RequestError("a model is being loaded: wait until it is ready")
-            total = 2 * len(request.drafters) * len(request.prompts)
-            self._state = LabState(
-                "running", request.target, len(request.prompts), total=total, doing="starting"
-            )
-            self._stop.clear()
-        self._thread = threading.Thread(target=self._run, args=(request,), name="lab", daemon=True)
-        self._thread.start()
-        self._announce()
-
-    def stop(self) -> None:
-        """What is complete is kept and shown."""
-        with self._lock:
-            if self._state.state == "running":
-                self._state = replace(self._state, state="stopping")
-                self._stop.set()
-        self._announce()
-
-    def close(self) -> None:
-        self.stop()
-        self.wait(10)
-
-    def wait(self, timeout: float | None = None) -> None:
-        if self._thread is not None:
-            self._thread.join(timeout)
+        self.task.require_idle()
+        if self._loading.state()["progress"]:
+            raise RequestError("a model is being loaded: wait until it is ready")
+        prompts = len(request.prompts)
+        total = 2 * len(request.drafters) * prompts
+        first = LabState(doing="starting", target=request.target, prompts=prompts, total=total)
+        self.task.start(first, lambda: self._run(request))
 
     def _run(self, request: LabRequest) -> None:
         before = self._loading.state()["loaded_pair"]
@@ -160,12 +116,12 @@ class Lab:
                 for taken in self._bench(request, drafter, follow).samples(request.prompts):
                     measured = [*measured, *([] if drafter in measured else [drafter])]
                     samples.extend(taken)
-                    self._change(figures=_shown(summarise(samples), measured))
+                    self.task.change(figures=_shown(summarise(samples), measured))
             except BenchStoppedError:
                 break
             except EngineError as error:
                 problems.append(f"{drafter.label}: {error}")
-                self._change(problems=tuple(problems))
+                self.task.change(problems=tuple(problems))
         self._bring_back(before)
         self._end(samples, measured, problems)
 
@@ -174,12 +130,12 @@ class Lab:
         self._load(request.target, drafter.drafters)
         sampling = self._preferences.current.settings.sampling_params()
         settings = BenchSettings(request.max_tokens, sampling)
-        engine = EngineUnderTest(self._engine.generate, self._stop.is_set, _no_process)
+        engine = EngineUnderTest(self._engine.generate, self.task.is_stopped, no_process)
         modes = [plain_mode(engine, settings), *drafting_modes(engine, settings, drafter.name)]
         return Bench(modes, greedy=sampling.temperature == 0.0, on_progress=follow)
 
     def _load(self, target: str, drafters: tuple[str, ...]) -> None:
-        if self._stop.is_set():
+        if self.task.is_stopped():
             raise BenchStoppedError("the bench was stopped")
         self._loading.start(target, drafters)
         self._loading.wait(_LOAD_SECONDS)
@@ -191,14 +147,14 @@ class Lab:
         self, samples: list[BenchSample], measured: list[LabDrafter], problems: list[str]
     ) -> None:
         """One change, so that a page that sees the end sees the advice too."""
-        state = "stopped" if self._stop.is_set() else "done" if samples else "failed"
+        state = "stopped" if self.task.is_stopped() else "done" if samples else "failed"
         sentence, recommended = "", None
         if samples:
             candidates = [Candidate(one.mode, f"{one.label}, auto", one.label) for one in measured]
             advice = recommend(summarise(samples), candidates)
             sentence = advice.sentence
             recommended = next((one.drafters for one in measured if one.mode == advice.mode), ())
-        self._change(
+        self.task.change(
             state=state,
             doing="",
             seconds_left=None,
@@ -210,19 +166,14 @@ class Lab:
     def _bring_back(self, pair: dict[str, Any] | None) -> None:
         """What was loaded before; when that fails the model bar says so."""
         if pair is not None and pair != self._loading.state()["loaded_pair"]:
-            self._change(doing="loading what was loaded before")
+            self.task.change(doing="loading what was loaded before")
             self._loading.start(pair["target"], tuple(pair["drafters"]))
             self._loading.wait(_LOAD_SECONDS)
 
-    def _change(self, **changes: Any) -> None:
-        with self._lock:
-            self._state = replace(self._state, **changes)
-        self._announce()
-
     def progress(self, done: int, doing: str, seconds: float) -> None:
         """Replies done so far, of all drafters; seconds since the start."""
-        left = seconds / done * (self._state.total - done) if done else None
-        self._change(done=done, doing=doing, seconds_left=left)
+        left = seconds / done * (self.task.state.total - done) if done else None
+        self.task.change(done=done, doing=doing, seconds_left=left)
 
 
 class _Follower:
@@ -243,7 +194,7 @@ class _Follower:
         self._lab.progress(done, doing, time.perf_counter() - self._started)
 
 
-def _no_process() -> int | None:
+def no_process() -> int | None:
     return None  # one engine for all: its memory is shown in the model bar
 
 

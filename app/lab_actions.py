@@ -12,7 +12,7 @@ from app.lab_prompts import chosen_prompts
 from app.race import Race
 from app.session import Session
 from app.shelf import Shelf
-from engine.errors import BadOptionError, RequestError
+from engine.errors import BadOptionError
 
 Arguments = dict[str, Any]
 
@@ -36,18 +36,16 @@ class LabActions:
 
     def states(self) -> dict[str, Any]:
         """What a page draws first."""
-        return {"lab": self._lab.state(), "race": self._race.state()}
+        return {"lab": self._lab.task.event(), "race": self._race.task.event()}
 
     def require_idle(self) -> None:
         """RequestError while something is measured that a load would spoil."""
-        if self._lab.is_running:
-            raise RequestError("the Lab is measuring: wait until it is done, or stop it")
-        if self._race.is_running:
-            raise RequestError("a race is being run: wait until it is done, or stop it")
+        self._lab.task.require_idle()
+        self._race.task.require_idle()
 
     def close(self) -> None:
-        self._lab.close()
-        self._race.close()
+        self._lab.task.close()
+        self._race.task.close()
 
     def _start_lab(self, session: Session, arguments: Arguments) -> None:
         self.require_idle()
@@ -64,14 +62,14 @@ class LabActions:
         self._lab.start(LabRequest(target, drafters, prompts, max_tokens))
 
     def _stop_lab(self, session: Session, arguments: Arguments) -> None:
-        self._lab.stop()
+        self._lab.task.stop()
 
     def _start_race(self, session: Session, arguments: Arguments) -> None:
         self.require_idle()
         self._race.start(str(arguments["text"]))
 
     def _stop_race(self, session: Session, arguments: Arguments) -> None:
-        self._race.stop()
+        self._race.task.stop()
 
     def _drafters(self, target: str, chosen: Any) -> tuple[LabDrafter, ...]:
         """chosen: lists of drafters, each list one way to draft. Names as in the dropdown."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from app.lab import Generator
+from app.lab import no_process
 from app.loading import Loading
 from app.preferences import PreferencesFile
 from app.session import Sessions
-from app.throttle import Throttle
+from app.task import Task, TaskState
 from app.wire import WireEncoder, WireToken
+from app.writing import Generator
 from engine.bench.modes import BenchStoppedError, EngineUnderTest
 from engine.bench.samples import BenchReply
 from engine.errors import BadOptionError, EngineError, RequestError
@@ -34,20 +34,17 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class RaceState:
-    """state: idle, running, done, stopped or failed. same_text: both wrote the same."""
+class RaceState(TaskState):
+    """same_text: both wrote the same."""
 
-    state: str = "idle"
     prompt: str = ""
-    doing: str = ""
     lanes: tuple[Lane, ...] = ()
     same_text: bool = False
     speedup: float = 1.0
-    error: str = ""
 
 
 class Race:
-    """Thread-safe. Uses what is loaded, with the user's settings and one seed for both."""
+    """Uses what is loaded, with the user's settings and one seed for both."""
 
     def __init__(
         self,
@@ -56,22 +53,11 @@ class Race:
         preferences: PreferencesFile,
         sessions: Sessions,
     ) -> None:
-        self._engine = EngineUnderTest(engine.generate, self._is_stopped, _no_process)
+        busy = "a race is being run: wait until it is done, or stop it"
+        self.task = Task("race", busy, RaceState(), sessions)
+        self._engine = EngineUnderTest(engine.generate, self.task.is_stopped, no_process)
         self._loading = loading
         self._preferences = preferences
-        self._stop = threading.Event()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._state = RaceState()
-        self._announce = Throttle(lambda: sessions.broadcast(self.state())).request
-
-    @property
-    def is_running(self) -> bool:
-        return self._state.state == "running"
-
-    def state(self) -> dict[str, Any]:
-        """The page's event."""
-        return {"k": "race", **asdict(self._state)}
 
     def start(self, text: str) -> None:
         """Returns at once. RequestError when nothing is loaded, or nothing that drafts."""
@@ -82,28 +68,9 @@ class Race:
             raise RequestError("no model is loaded: choose a target and press Load")
         if not loaded["drafters"]:
             raise RequestError("no drafter is loaded: choose one and press Load")
-        with self._lock:
-            if self.is_running:
-                raise RequestError("a race is being run: wait until it is done, or stop it")
-            self._state = RaceState("running", text, "plain decoding")
-            self._stop.clear()
         names = " + ".join(one["name"] for one in loaded["drafters"])
-        self._thread = threading.Thread(
-            target=self._run, args=(text, names), name="race", daemon=True
-        )
-        self._thread.start()
-        self._announce()
-
-    def stop(self) -> None:
-        self._stop.set()
-
-    def close(self) -> None:
-        self.stop()
-        self.wait(10)
-
-    def wait(self, timeout: float | None = None) -> None:
-        if self._thread is not None:
-            self._thread.join(timeout)
+        first = RaceState(doing="plain decoding", prompt=text)
+        self.task.start(first, lambda: self._run(text, names))
 
     def _run(self, text: str, drafters: str) -> None:
         settings = self._preferences.current.settings
@@ -111,28 +78,20 @@ class Race:
         plain, speculative = race_requests(base)
         try:
             first = self._engine.reply(plain)
-            self._change(doing=f"with {drafters}")
+            self.task.change(doing=f"with {drafters}")
             second = self._engine.reply(speculative)
         except BenchStoppedError:
-            self._change(state="stopped", doing="")
+            self.task.change(state="stopped", doing="")
         except EngineError as error:
-            self._change(state="failed", doing="", error=str(error))
+            self.task.change(state="failed", doing="", error=str(error))
         else:
-            self._change(
+            self.task.change(
                 state="done",
                 doing="",
                 lanes=(lane("plain", first), lane(drafters, second)),
                 same_text=first.finished.tokens == second.finished.tokens,
                 speedup=_rate(second) / _rate(first),
             )
-
-    def _is_stopped(self) -> bool:
-        return self._stop.is_set()
-
-    def _change(self, **changes: Any) -> None:
-        with self._lock:
-            self._state = replace(self._state, **changes)
-        self._announce()
 
 
 def race_requests(base: GenerateRequest) -> tuple[GenerateRequest, GenerateRequest]:
@@ -173,7 +132,3 @@ def lane(name: str, reply: BenchReply) -> Lane:
 
 def _rate(reply: BenchReply) -> float:
     return reply.finished.stats.tokens_per_second or 1.0
-
-
-def _no_process() -> int | None:
-    return None

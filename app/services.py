@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
-from app.chat import Chat, RunHandle
+from app.chat import Chat
 from app.conversations import Conversations
-from app.handlers import Services
+from app.handlers import LogSource, Services
 from app.lab import Lab
 from app.lab_actions import LabActions
-from app.loading import Loading
+from app.loading import Loader, Loading
 from app.preferences import PreferencesFile
 from app.race import Race
 from app.session import Sessions
 from app.shelf import Shelf
 from app.training import Training
 from app.training_child import COMMAND
+from app.writing import Generator
 from engine.folders import DataFolder
-from engine.process.messages import LoadedSummary, LoadProgress, LogLine
-from engine.request import GenerateRequest, LoadRequest
 
 
-class Engine(Protocol):
+class Engine(Generator, Loader, LogSource, Protocol):
     """What the interface needs of `engine.process.client.EngineClient`."""
-
-    @property
-    def loaded(self) -> LoadedSummary | None: ...
-
-    def load(
-        self, request: LoadRequest, on_progress: Callable[[LoadProgress], None] | None = None
-    ) -> LoadedSummary: ...
-
-    def generate(self, request: GenerateRequest) -> RunHandle: ...
-
-    def log_lines(self, after: int = 0) -> tuple[LogLine, ...]: ...
 
     def close(self) -> None: ...
 

@@ -5,6 +5,7 @@ import { length, percent, rate, sentence } from "./format.js";
 import { KIND, TEXT } from "./source.js";
 
 const KIND_CLASS = { a: "accepted", c: "correction", b: "bonus", p: "plain" };
+const BUSY = new Set(["running", "stopping"]);
 const EXAMPLE = "Write a Python function that merges two sorted lists, and explain it.";
 
 export class Race {
@@ -58,9 +59,10 @@ export class Race {
   /** An event of the server, or its state when the page opens: then nothing is replayed yet. */
   show(state, replay = true) {
     this.state = state;
-    const running = state.state === "running";
+    const running = BUSY.has(state.state);
     this.start.hidden = running;
     this.stop.hidden = !running;
+    this.stop.disabled = state.state === "stopping";
     this.again.hidden = running || !state.lanes.length;
     this.pace.hidden = this.again.hidden;
     setText(this.problem, state.error ? sentence(state.error) : "");

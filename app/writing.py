@@ -1,0 +1,156 @@
+"""Replies being written: each follows its run of the engine in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.conversations import Conversations
+from app.replies import LiveReply
+from app.session import Event, Session
+from engine.errors import EngineError
+from engine.events import RunEvent
+from engine.process.messages import LoadedSummary
+from engine.request import GenerateRequest
+
+POLL_SECONDS = 0.25
+_CLOSE_SECONDS = 5.0
+
+
+class RunHandle(Protocol):
+    """A run of the engine, as `engine.process.client.Run`."""
+
+    def next_event(self, timeout: float | None = None) -> RunEvent | None: ...
+
+    def cancel(self) -> None: ...
+
+
+class Generator(Protocol):
+    """The part of `engine.process.client.EngineClient` that writes replies."""
+
+    @property
+    def loaded(self) -> LoadedSummary | None: ...
+
+    def generate(self, request: GenerateRequest) -> RunHandle: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyStart:
+    """A reply that is stored, still empty, and what it is to answer."""
+
+    conversation: int
+    message: int
+    request: GenerateRequest
+
+
+class _Writing:
+    """One of them, its run once the engine has taken it, and the page that asked."""
+
+    def __init__(self, reply: LiveReply, session: Session) -> None:
+        self.reply = reply
+        self.session = session
+        self.run: RunHandle | None = None
+        self.cancelled = False
+        self.thread: threading.Thread | None = None
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        if self.run is not None:
+            self.run.cancel()
+
+
+class Writer:
+    """At most one reply in each conversation. lock: held around every call, and around publish."""
+
+    def __init__(
+        self,
+        engine: Generator,
+        store: Conversations,
+        publish: Callable[[int, Event], None],
+        lock: threading.RLock,
+    ) -> None:
+        self._engine = engine
+        self._store = store
+        self._publish = publish
+        self._lock = lock
+        self._active: dict[int, _Writing] = {}
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether any reply is being written or queued."""
+        return bool(self._active)
+
+    def reply(self, conversation: int | None) -> LiveReply | None:
+        """The one that is being written there."""
+        writing = None if conversation is None else self._active.get(conversation)
+        return None if writing is None else writing.reply
+
+    def start(self, session: Session, start: ReplyStart) -> None:
+        loaded = self._engine.loaded
+        name = loaded.target.id if loaded else ""
+        reply = LiveReply(start.message, start.conversation, self._store, name)
+        writing = self._active[start.conversation] = _Writing(reply, session)
+        shown = {"k": "start", "m": start.message, "details": dict(reply.details)}
+        self._publish(start.conversation, shown)
+        writing.thread = threading.Thread(
+            target=self._write,
+            args=(writing, start.request),
+            name=f"reply-{start.message}",
+            daemon=True,
+        )
+        writing.thread.start()
+
+    def stop(self, conversation: int) -> None:
+        writing = self._active.get(conversation)
+        if writing is not None:
+            writing.cancel()
+
+    def stop_all_of(self, session: Session) -> None:
+        for writing in self._active.values():
+            if writing.session is session:
+                writing.cancel()
+
+    def close(self) -> None:
+        """Stops everything and waits until the replies are saved; called without the lock."""
+        with self._lock:
+            threads = [writing.thread for writing in self._active.values() if writing.thread]
+            for writing in self._active.values():
+                writing.cancel()
+        for thread in threads:
+            thread.join(_CLOSE_SECONDS)
+
+    def _write(self, writing: _Writing, request: GenerateRequest) -> None:
+        """The reply's thread: follows the run to its end, whatever that is."""
+        reply = writing.reply
+        last: Event | None = None
+        try:
+            run = self._engine.generate(request)
+            with self._lock:
+                writing.run = run
+                if writing.cancelled:
+                    run.cancel()
+            last = self._follow(run, reply)
+        except EngineError as error:
+            with self._lock:
+                last = reply.fail(error)
+        finally:
+            with self._lock:
+                if not reply.finished:
+                    last = reply.end("interrupted")
+                del self._active[reply.conversation]
+                if last:
+                    self._publish(reply.conversation, last)
+
+    def _follow(self, run: RunHandle, reply: LiveReply) -> Event:
+        """Publishes all but the last event, which may only be seen when the way is free again."""
+        while True:
+            event = run.next_event(timeout=POLL_SECONDS)
+            with self._lock:
+                shown = reply.take(event) if event is not None else None
+                if reply.finished and shown is not None:
+                    return shown
+                if shown is not None:
+                    self._publish(reply.conversation, shown)
+                reply.save_if_due()
