@@ -7,15 +7,11 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from queue import SimpleQueue
 
-from engine.errors import ERROR_KINDS, EngineDiedError, EngineError
-from engine.events import Finished, Queued
+from engine.errors import EngineDiedError
 from engine.folders import DataFolder
+from engine.process.engine_process import EngineProcess
 from engine.process.messages import (
     Calibrate,
     Cancel,
@@ -23,43 +19,23 @@ from engine.process.messages import (
     Done,
     Failed,
     Generate,
-    LayersFound,
     Load,
     LoadedSummary,
-    LoadProgress,
     LogLine,
     LogLines,
-    Made,
     MakeModel,
     Ready,
     Reply,
-    RunUpdate,
     SearchLayers,
     Shutdown,
     Unload,
 )
 from engine.process.run import Run
-from engine.process.spawn import last_words, output_file, start_process
+from engine.process.waiting import ProgressCallback, Waiter, Waiting
 from engine.request import GenerateRequest, LoadRequest
 from engine.skip.report import SkipReport, SkipSearchRequest
-from engine.stats import Stats
 
 KEPT_LOG_LINES = 2000
-START_SECONDS = 120.0
-STOP_SECONDS = 5.0
-ProgressCallback = Callable[[LoadProgress], None]
-
-
-@dataclass(slots=True)
-class _Waiter:
-    """Someone blocked in a command. None ends the progress; the outcome is here by then."""
-
-    identity: int
-    progress: SimpleQueue[LoadProgress | None] = field(default_factory=SimpleQueue)
-    error: EngineError | None = None
-    loaded: LoadedSummary | None = None
-    made: Path | None = None
-    found: SkipReport | None = None
 
 
 class EngineClient:
@@ -69,15 +45,8 @@ class EngineClient:
         self._data_folder = data_folder
         self._lock = threading.RLock()
         self._numbers = itertools.count(1)
-        self._process: SpawnProcess | None = None
-        self._connection: Connection | None = None
-        self._receiver: threading.Thread | None = None
-        self._ready: Ready | None = None
-        self._ready_event = threading.Event()
-        self._waiters: dict[int, _Waiter] = {}
-        self._runs: dict[int, Run] = {}
-        # A reload's number to that of the run it is for, None for a load.
-        self._reloading: dict[int, int | None] = {}
+        self._engine: EngineProcess | None = None
+        self._waiting = Waiting()
         self._loaded: LoadedSummary | None = None
         self._needs_reload = False
         self._log: deque[LogLine] = deque(maxlen=KEPT_LOG_LINES)
@@ -89,11 +58,10 @@ class EngineClient:
         """Starts the engine process if none runs. EngineDiedError when it cannot start."""
         self._await_burial()
         with self._lock:
-            if self._connection is None:
-                self._spawn()
-        if not self._ready_event.wait(START_SECONDS) or self._ready is None:
-            raise EngineDiedError(f"the engine did not start; see {output_file(self._data_folder)}")
-        return self._ready
+            if self._engine is None:
+                self._engine = EngineProcess(self._data_folder, self._dispatch, self._bury)
+            engine = self._engine
+        return engine.ready()
 
     def load(
         self, request: LoadRequest, on_progress: ProgressCallback | None = None
@@ -117,7 +85,7 @@ class EngineClient:
         with self._lock:
             self._send_reload()
             waiter = self._submit(command)
-        self._wait(waiter, on_progress)
+        waiter.wait(on_progress)
         if waiter.loaded is None:
             raise EngineDiedError("the engine reported no loaded model")
         return waiter.loaded
@@ -127,7 +95,7 @@ class EngineClient:
         with self._lock:
             self._needs_reload = False
             waiter = self._submit(Unload)
-        self._wait(waiter)
+        waiter.wait()
 
     def generate(self, request: GenerateRequest) -> Run:
         """Returns at once; other runs come first, their number is told by Queued events."""
@@ -138,10 +106,8 @@ class EngineClient:
             run = Run(identity, lambda: self._cancel(identity, request.sampling.seed or 0))
             self._send(Generate(identity, request))
             if reload is not None:
-                self._reloading[reload] = identity
-            if self._runs:
-                run.push(Queued(len(self._runs)))
-            self._runs[identity] = run
+                self._waiting.add_reload(reload, identity)
+            self._waiting.add_run(run)
             return run
 
     def make_model(
@@ -156,7 +122,7 @@ class EngineClient:
         self.start()
         with self._lock:
             waiter = self._submit(lambda identity: MakeModel(identity, source, skip, file_format))
-        self._wait(waiter, on_progress)
+        waiter.wait(on_progress)
         if waiter.made is None:
             raise EngineDiedError("the engine reported no file")
         return waiter.made
@@ -169,11 +135,11 @@ class EngineClient:
         with self._lock:
             waiter = self._submit(lambda identity: SearchLayers(identity, request))
         try:
-            self._wait(waiter, on_progress)
+            waiter.wait(on_progress)
         except KeyboardInterrupt:
             with self._lock:
                 self._send(Cancel(waiter.identity))
-            self._wait(waiter, on_progress)
+            waiter.wait(on_progress)
         if waiter.found is None:
             raise EngineDiedError("the engine reported no layers")
         return waiter.found
@@ -181,18 +147,14 @@ class EngineClient:
     def close(self) -> None:
         """Stops runs and the engine process; closing twice is safe."""
         with self._lock:
-            process, connection = self._process, self._connection
-            if process is None or connection is None:
+            engine = self._engine
+            if engine is None:
                 return
             with contextlib.suppress(EngineDiedError):  # then it has ended already
-                for identity in self._runs:
+                for identity in self._waiting.runs:
                     self._send(Cancel(identity))
                 self._send(Shutdown())
-        process.join(STOP_SECONDS)
-        if process.is_alive():
-            process.kill()
-            process.join()
-        self._await_burial()
+        engine.stop()
 
     # State
 
@@ -203,7 +165,7 @@ class EngineClient:
 
     @property
     def pid(self) -> int | None:
-        return self._ready.pid if self._ready is not None else None
+        return self._engine.pid if self._engine is not None else None
 
     def log_lines(self, after: int = 0) -> tuple[LogLine, ...]:
         """Native log lines with a number above `after`, oldest first."""
@@ -212,37 +174,22 @@ class EngineClient:
 
     # The process
 
-    def _spawn(self) -> None:
-        process, connection = start_process(self._data_folder)
-        self._process, self._connection = process, connection
-        self._ready = None
-        self._ready_event.clear()
-        self._receiver = threading.Thread(
-            target=self._receive, args=(process, connection), daemon=True
-        )
-        self._receiver.start()
-
     def _await_burial(self) -> None:
-        """Where the process has ended but its receiver has not said so yet."""
-        with self._lock:
-            process, receiver = self._process, self._receiver
-        if process is not None and receiver is not None and wait([process.sentinel], 0):
-            receiver.join()
+        """Where the process has ended but its reading thread has not said so yet."""
+        engine = self._engine
+        if engine is not None and engine.has_ended:
+            engine.join()
 
     def _send(self, command: Command) -> None:
-        if self._connection is None:
+        if self._engine is None:
             raise EngineDiedError("the engine is not running")
-        try:
-            self._connection.send(command)
-        except OSError as error:
-            raise EngineDiedError("the engine stopped; try again") from error
+        self._engine.send(command)
 
-    def _submit(self, make: Callable[[int], Command]) -> _Waiter:
+    def _submit(self, make: Callable[[int], Command]) -> Waiter:
         """Sends a command whose end someone waits for; with the lock held."""
         identity = next(self._numbers)
         self._send(make(identity))
-        waiter = self._waiters[identity] = _Waiter(identity)
-        return waiter
+        return self._waiting.add_waiter(identity)
 
     def _send_reload(self) -> int | None:
         """Brings back what a dead engine had loaded; the command's number if that was needed."""
@@ -250,94 +197,30 @@ class EngineClient:
             return None
         identity = next(self._numbers)
         self._send(Load(identity, self._loaded.request))
-        self._reloading[identity] = None
+        self._waiting.add_reload(identity)
         self._needs_reload = False
         return identity
 
     def _cancel(self, identity: int, seed: int) -> None:
         """A run that waits behind another ends at once; the engine will skip it."""
         with self._lock:
-            run = self._runs.get(identity)
-            if run is None or self._connection is None:
+            if self._engine is None or not self._waiting.cancel(identity, seed):
                 return
-            if identity != next(iter(self._runs)):
-                del self._runs[identity]
-                run.push(Finished("", (), "cancelled", 0, 0, seed, Stats()))
-                self._tell_places()
             with contextlib.suppress(EngineDiedError):  # the run itself is told
                 self._send(Cancel(identity))
 
-    def _tell_places(self) -> None:
-        for place, waiting in enumerate(list(self._runs.values())[1:], start=1):
-            waiting.push(Queued(place))
-
-    def _wait(self, waiter: _Waiter, on_progress: ProgressCallback | None = None) -> None:
-        while (progress := waiter.progress.get()) is not None:
-            if on_progress is not None:
-                on_progress(progress)
-        if waiter.error is not None:
-            raise waiter.error
-
     # Replies
-
-    def _receive(self, process: SpawnProcess, connection: Connection) -> None:
-        while True:
-            try:
-                reply: Reply = connection.recv()
-            except (EOFError, OSError):
-                break
-            self._dispatch(reply)
-        process.join()
-        self._bury(process, connection)
 
     def _dispatch(self, reply: Reply) -> None:
         with self._lock:
             if isinstance(reply, Ready):
-                self._ready = reply
-                self._ready_event.set()
-            elif isinstance(reply, LogLines):
+                return  # the process object keeps it
+            if isinstance(reply, LogLines):
                 self._keep_log(reply)
-            elif isinstance(reply, RunUpdate):
-                run = self._runs.get(reply.id)
-                if run is not None:
-                    run.push(reply.event)
-            elif isinstance(reply, LoadProgress):
-                waiter = self._waiters.get(reply.id)
-                if waiter is not None:
-                    waiter.progress.put(reply)
-            elif isinstance(reply, Made | LayersFound):
-                self._deliver(reply)
-            else:
+                return
+            if isinstance(reply, Done | Failed):
                 self._loaded = reply.loaded
-                self._finish(reply)
-
-    def _deliver(self, reply: Made | LayersFound) -> None:
-        waiter = self._waiters.pop(reply.id, None)
-        if waiter is None:
-            return
-        if isinstance(reply, Made):
-            waiter.made = Path(reply.path)
-        else:
-            waiter.found = reply.report
-        waiter.progress.put(None)
-
-    def _finish(self, reply: Done | Failed) -> None:
-        error = None
-        if isinstance(reply, Failed):
-            error = ERROR_KINDS.get(reply.kind, EngineError)(reply.message)
-        waiter = self._waiters.pop(reply.id, None)
-        if waiter is not None:
-            waiter.error, waiter.loaded = error, reply.loaded
-            waiter.progress.put(None)
-        ended: int | None = reply.id
-        if reply.id in self._reloading:
-            reloaded_for = self._reloading.pop(reply.id)
-            ended = reloaded_for if error is not None else None
-        run = self._runs.pop(ended, None) if ended is not None else None
-        if run is not None:
-            if error is not None:
-                run.push(error)
-            self._tell_places()
+            self._waiting.take(reply)
 
     def _keep_log(self, reply: LogLines) -> None:
         """Numbers go on across engine restarts."""
@@ -345,28 +228,22 @@ class EngineClient:
             self._log_count += 1
             self._log.append(LogLine(self._log_count, line.level, line.text))
 
-    def _bury(self, process: SpawnProcess, connection: Connection) -> None:
+    def _bury(self, engine: EngineProcess) -> None:
         """The process is gone: everyone who waits is told, the next command starts another."""
-        connection.close()
         with self._lock:
-            if self._connection is not connection:
+            if self._engine is not engine:
                 return
-            self._connection = self._process = self._ready = None
-            if self._reloading:  # it died of what it was to bring back, and would again
+            self._engine = None
+            if self._waiting.is_reloading:  # it died of what it was to bring back, and would again
                 self._loaded = None
-            self._reloading.clear()
-            reason = last_words(process.exitcode, self._data_folder)
-            died = f"the engine stopped unexpectedly: {reason}"
+            died = f"the engine stopped unexpectedly: {engine.last_words()}"
             self._needs_reload = self._loaded is not None
             back = "what was loaded before comes back when needed"
             again = "send the next message"
             if self._loaded is None:
                 back = again = "choose a model and load it"
-            waiters, self._waiters = list(self._waiters.values()), {}
-            runs, self._runs = list(self._runs.values()), {}
-            self._ready_event.set()
+            waiters, runs = self._waiting.give_up()
         for waiter in waiters:
-            waiter.error = EngineDiedError(f"{died}; {back}")
-            waiter.progress.put(None)
+            waiter.end(EngineDiedError(f"{died}; {back}"))
         for run in runs:
             run.push(EngineDiedError(f"{died}; the reply so far is kept, {again}"))
