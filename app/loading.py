@@ -55,7 +55,7 @@ class Loading:
     def memory_in_use(self) -> int:
         """Bytes that the next load gives back."""
         loaded = self._engine.loaded
-        return 0 if loaded is None else _memory(loaded)
+        return 0 if loaded is None else loaded.memory_bytes
 
     def start(self, target: str, drafters: tuple[str, ...], waits: bool = False) -> None:
         """Returns at once; what was loaded stays if the new load fails.
@@ -109,9 +109,4 @@ def _summary(loaded: LoadedSummary) -> dict[str, Any]:
     """For the page. Of the speeds only what was predicted: JSON has no integer keys."""
     predicted = dict(loaded.speed.predicted) if loaded.speed else {}
     summary = asdict(replace(loaded, speed=None))
-    return summary | {"predicted": predicted, "memory_bytes": _memory(loaded)}
-
-
-def _memory(loaded: LoadedSummary) -> int:
-    drafters = sum(drafter.memory_bytes for drafter in loaded.drafters)
-    return loaded.target.bytes + loaded.target.kv_bytes + drafters
+    return summary | {"predicted": predicted, "memory_bytes": loaded.memory_bytes}

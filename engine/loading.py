@@ -16,10 +16,10 @@ from engine.drafters.heads_argument import parse_heads
 from engine.drafters.named import resolved
 from engine.errors import BadOptionError, MemoryLimitError, ModelFileError, RunError
 from engine.folders import DataFolder
-from engine.llama.context import PREFILL_CHUNK
 from engine.llama.draft_layer import ROWS_AT_ONCE
 from engine.llama.library import Library, devices
 from engine.llama.model import Model, ModelOptions
+from engine.llama.native_context import PREFILL_CHUNK
 from engine.measure.measurements import Measurements, measurement_key
 from engine.models.catalogue import Catalogue
 from engine.models.eagle_file import EagleLayer

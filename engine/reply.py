@@ -11,7 +11,8 @@ from engine.decode import LoopOptions, RoundLoop, Streams
 from engine.drafters.base import Drafter, Preparing
 from engine.errors import BadOptionError, EngineError
 from engine.events import Finished, Notice, PromptProgress, RoundTrace, RunEvent
-from engine.llama.context import PREFILL_CHUNK, Context
+from engine.llama.context import Context
+from engine.llama.native_context import PREFILL_CHUNK
 from engine.randomness import CoupledStream, IndependentStream
 from engine.request import Coupling, GenerateRequest
 from engine.sampling import Sampler

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.llama.abort import AbortFlag
-from engine.llama.context import PREFILL_CHUNK, Context, ContextOptions
+from engine.llama.context import Context, ContextOptions
 from engine.llama.model import Model
+from engine.llama.native_context import PREFILL_CHUNK
 
 WIDEST = 16
 _DEPTHS = (24, 505)  # attention changes kernels above 512 cached tokens: cross that line too

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from engine.drafters.eagle_graph import FED_ROWS, LEVEL_ROWS, EagleGraph, Entries
 from engine.drafters.growth import MOST_EVALUATED
 from engine.errors import DrafterError
-from engine.llama.context import PassAborted
+from engine.llama.abort import PassAborted
 from engine.proposal import ROOT
 
 SPARE_CELLS = MOST_EVALUATED + 1

@@ -29,3 +29,7 @@ class AbortFlag:
     @property
     def is_set(self) -> bool:
         return self._flag[0] != b"\0"
+
+
+class PassAborted(Exception):  # noqa: N818 - not an error: the stop flag was set
+    """A pass was stopped by the abort flag; the cache is back at its state before the pass."""

@@ -1,12 +1,10 @@
 """An owned llama.cpp context: one sequence of tokens in a KV cache, and passes over new ones.
 
-The context knows which tokens its cache holds. A pass appends; truncate and keep_path cut back,
-and every native answer is checked.
+A pass appends to the cache; truncate and keep_path cut it back.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,21 +13,16 @@ from llama_cpp import llama_cpp as native
 from numpy.typing import NDArray
 
 from engine.errors import IncompatiblePairError, NativeError
-from engine.llama.abort import AbortFlag
-from engine.llama.batch import Batch
-from engine.llama.closing import Closing
+from engine.llama.abort import AbortFlag, PassAborted
+from engine.llama.cache import KvCache
 from engine.llama.layers import FINAL_STATE, LayerInputs, PassListener, open_layer_inputs
 from engine.llama.model import Model
+from engine.llama.native_context import PREFILL_CHUNK, NativeContext, base_params
 from engine.llama.skipping import LayerSkipper
 from engine.llama.tree import tree_sequences
 from engine.proposal import ROOT, Proposal
 
-PREFILL_CHUNK = 512
 _FLASH_ATTENTION = {None: -1, False: 0, True: 1}  # llama_flash_attn_type
-
-
-class PassAborted(Exception):  # noqa: N818 - not an error: the stop flag was set
-    """A pass was stopped by the abort flag; the cache is back at its state before the pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +49,7 @@ class ContextOptions:
     skipper: LayerSkipper | None = None
 
 
-class Context(Closing):
+class Context(NativeContext):
     """logits of a pass are views into native memory, valid until the next pass.
 
     listener: is told of every pass whose layer inputs it may want.
@@ -69,25 +62,21 @@ class Context(Closing):
                 f"{model.path.stem} keeps a recurrent state, which cannot follow several branches "
                 "at once; choose a drafter whose proposals are chains"
             )
-        self.model = model
         self.options = options
-        self.tokens: list[int] = []
         self.listener: PassListener | None = None
-        self._abort = abort
-        self._layers = _layer_inputs(model, options.layer_inputs)
         self._feeds_outputs = FINAL_STATE in options.layer_inputs
         self._has_states = options.embeddings or self._feeds_outputs
-        self._handle: int | None = None
-        self._handle = native.llama_init_from_model(model.handle, self._params())
-        if not self._handle:
-            raise NativeError(
-                f"no memory for a context of {options.context_length:,} tokens; "
-                "choose a smaller context"
-            )
-        if self._layers is not None:
-            self._layers.enable(self._handle)
-        self._memory = native.llama_get_memory(self._handle)
-        self._batch = Batch(max(PREFILL_CHUNK, options.max_rows), options.max_leaves + 1)
+        layers = _layer_inputs(model, options.layer_inputs)
+        super().__init__(
+            model,
+            self._params(base_params(options.threads, abort, layers), model.has_recurrent_state),
+            abort,
+            layers,
+            (max(PREFILL_CHUNK, options.max_rows), options.max_leaves + 1),
+            f"no memory for a context of {options.context_length:,} tokens; "
+            "choose a smaller context",
+        )
+        self._cache = KvCache(self._memory, model.sliding_window)
         # llama.cpp rounds the length up; what was asked for is what counts.
         self.length_limit = min(options.context_length, int(native.llama_n_ctx(self._handle)))
         if self._has_states and not self._probe_logits():
@@ -96,11 +85,10 @@ class Context(Closing):
                 f"llama.cpp computes no logits beside the hidden states of {model.path.stem}, so "
                 "no drafter that reads them can be used"
             )
-        self.can_truncate = self._probe_truncation()
+        self._cache.can_truncate = self._probe_truncation()
 
-    def _params(self) -> object:
+    def _params(self, params: native.llama_context_params, recurrent: bool) -> object:
         options = self.options
-        params = native.llama_context_default_params()
         params.n_ctx = options.context_length
         params.n_batch = max(PREFILL_CHUNK, options.max_rows)
         params.n_ubatch = PREFILL_CHUNK
@@ -109,33 +97,30 @@ class Context(Closing):
         params.n_seq_max = options.max_leaves + 1 if options.max_leaves > 1 else 1
         params.n_outputs_max = params.n_batch if self._feeds_outputs else options.max_rows
         params.n_outputs_max_per_seq = params.n_outputs_max
-        params.n_threads = params.n_threads_batch = options.threads
         params.flash_attn_type = _FLASH_ATTENTION[options.flash_attention]
         params.kv_unified = True
         params.swa_full = options.max_leaves > 1  # trees copy sequences: no cell reuse in a window
         params.embeddings = self._has_states
-        params.no_perf = True
-        params.abort_callback = self._abort.callback
-        params.abort_callback_data = self._abort.data
-        if self._layers is not None and self._layers.callback is not None:
-            params.cb_eval = self._layers.callback
         if options.skipper is not None:
             params.cb_eval = options.skipper.callback
-        if self.model.has_recurrent_state:
+        if recurrent:
             params.n_rs_seq = options.max_rollback
         return params
 
     @property
-    def handle(self) -> int:
-        if self._handle is None:
-            raise ValueError("the context is closed")
-        return self._handle
+    def tokens(self) -> list[int]:
+        """What the cache holds."""
+        return self._cache.tokens
+
+    @property
+    def can_truncate(self) -> bool:
+        return self._cache.can_truncate
 
     def _probe_logits(self) -> bool:
         """Some architectures leave logits out where hidden states are wanted."""
         self._run(self._batch.fill([max(self.model.vocab.bos, 0)], 0, outputs=1))
         row = self._logits(1)
-        native.llama_memory_clear(self._memory, True)
+        self._cache.clear()
         return bool(row.any())
 
     def _probe_truncation(self) -> bool:
@@ -144,8 +129,8 @@ class Context(Closing):
             return True
         token = max(self.model.vocab.bos, 0)
         self._run(self._batch.fill([token, token], 0, outputs=2))
-        possible = bool(native.llama_memory_seq_rm(self._memory, 0, 1, -1))
-        native.llama_memory_clear(self._memory, True)
+        possible = self._cache.remove(0, 1)
+        self._cache.clear()
         return possible
 
     @property
@@ -159,51 +144,27 @@ class Context(Closing):
 
     def reuse(self, tokens: Sequence[int]) -> int:
         """Keeps the longest common prefix with `tokens` and drops the rest; returns its length."""
+        cache = self._cache
         if self.options.max_leaves > 1:  # a round that failed may have left its tree
-            native.llama_memory_seq_keep(self._memory, 0)
-        common = 0
-        for held, wanted in zip(self.tokens, tokens, strict=False):
-            if held != wanted:
-                break
-            common += 1
+            cache.drop_branches()
+        common = cache.common(tokens)
         if self.listener is not None:
             common = min(common, self.listener.cut(common))
-        if common < len(self.tokens) and not self._may_cut_to(common):
+        if common < len(cache.tokens) and not cache.may_cut_to(common):
             common = 0
-        if common == 0 or not self._cut(common):
+        if common == 0 or not cache.cut(common):
             self.clear()
             return 0
         return common
 
-    def _may_cut_to(self, length: int) -> bool:
-        """Sliding windows forget: the cells that the next token needs must still be there."""
-        if not self.can_truncate:
-            return False
-        window = self.model.sliding_window
-        if window == 0:
-            return True
-        oldest = int(native.llama_memory_seq_pos_min(self._memory, 0))
-        return oldest <= max(0, length - window)
-
     def truncate(self, length: int) -> None:
         """Drops every cached token from `length` on; NativeError when the cache refuses."""
-        if not self._cut(length):
-            raise NativeError(f"the KV cache could not be cut back to {length} tokens")
-
-    def _cut(self, length: int) -> bool:
-        """False when the cache refuses: a recurrent state goes back max_rollback tokens at most."""
-        if length >= len(self.tokens):
-            return True
-        if not native.llama_memory_seq_rm(self._memory, 0, length, -1):
-            return False
-        del self.tokens[length:]
-        return True
+        self._cache.truncate(length)
 
     def clear(self) -> None:
         if self.listener is not None:
             self.listener.cut(0)
-        native.llama_memory_clear(self._memory, True)
-        self.tokens.clear()
+        self._cache.clear()
 
     # Passes
 
@@ -253,8 +214,7 @@ class Context(Closing):
         leaves = proposal.leaves()
         if len(leaves) > self.options.max_leaves:
             raise ValueError(f"{len(leaves)} leaves, the context was made for fewer")
-        for sequence in range(1, len(leaves) + 1):
-            native.llama_memory_seq_cp(self._memory, 0, sequence, -1, -1)
+        self._cache.branch(len(leaves))
         positions = [start, *(start + depth for depth in proposal.depths)]
         sequences = tree_sequences(proposal)
         tokens = (last_token, *proposal.tokens)
@@ -278,60 +238,28 @@ class Context(Closing):
             self._drop_pass()
             self._append(tokens, outputs=0)
             return
-        length = len(self.tokens) + len(tokens)
-        kept = self._sequence_through(proposal, path[-1] if path else ROOT)
-        memory = self._memory
-        if not native.llama_memory_seq_rm(memory, kept, length, -1):
-            raise NativeError(f"the KV cache could not be cut back to {length} tokens")
-        native.llama_memory_seq_keep(memory, kept)
-        native.llama_memory_seq_cp(memory, kept, 0, -1, -1)
-        native.llama_memory_seq_keep(memory, 0)
-        self.tokens.extend(tokens)
-
-    @staticmethod
-    def _sequence_through(proposal: Proposal, node: int) -> int:
-        for sequence, leaf in enumerate(proposal.leaves(), start=1):
-            if node == ROOT or node in proposal.path(leaf):
-                return sequence
-        raise ValueError(f"node {node} is not in the proposal")
+        branch = _branch_through(proposal, path[-1] if path else ROOT)
+        self._cache.keep_branch(branch, tokens)
 
     def _run(self, batch: object) -> None:
-        if self._layers is not None:
-            self._layers.begin_pass()
-        code = native.llama_decode(self.handle, batch)
-        if code == 0:
-            return
-        self._drop_pass()
-        if code == 2:
-            raise PassAborted
-        raise NativeError(DECODE_ERRORS.get(code, f"llama.cpp failed with code {code}"))
+        try:
+            self._decode(batch)
+        except (PassAborted, NativeError):
+            self._drop_pass()
+            raise
 
     def _drop_pass(self) -> None:
-        """Forgets a tree, or what an aborted pass left behind: back to the tokens we know of."""
-        native.llama_memory_seq_keep(self._memory, 0)
-        if not native.llama_memory_seq_rm(self._memory, 0, len(self.tokens), -1):
+        """Forgets a tree, or what an aborted pass left behind."""
+        if not self._cache.drop_pass():
             self.clear()
 
-    def _logits(self, rows: int) -> NDArray[np.float32]:
-        pointer = native.llama_get_logits(self.handle)
-        return rows_view(pointer, rows, self.model.vocab.size)
 
-    def hidden_states(self, rows: int) -> NDArray[np.float32]:
-        """Final hidden state (after the output norm) of the last pass's rows [rows, hidden]."""
-        pointer = native.llama_get_embeddings(self.handle)
-        return rows_view(pointer, rows, self.model.hidden_size)
-
-    def layer_inputs(self, rows: int) -> NDArray[np.float32]:
-        """Inputs of the chosen layers side by side, of the last pass's rows [rows, n x hidden]."""
-        if self._layers is None:
-            raise ValueError("this context keeps no layer inputs")
-        return self._layers.read(self.handle, rows)
-
-    def close(self) -> None:
-        if self._handle is not None:
-            self._batch.close()
-            native.llama_free(self._handle)
-            self._handle = None
+def _branch_through(proposal: Proposal, node: int) -> int:
+    """The sequence of a leaf below the node, or of any leaf below the root."""
+    for sequence, leaf in enumerate(proposal.leaves(), start=1):
+        if node == ROOT or node in proposal.path(leaf):
+            return sequence
+    raise ValueError(f"node {node} is not in the proposal")
 
 
 def _layer_inputs(model: Model, layers: Sequence[int]) -> LayerInputs | None:
@@ -339,19 +267,3 @@ def _layer_inputs(model: Model, layers: Sequence[int]) -> LayerInputs | None:
         return None
     architecture = model.metadata("general.architecture") or ""
     return open_layer_inputs(architecture, layers, model.layers, model.hidden_size)
-
-
-DECODE_ERRORS = {
-    1: "no room in the KV cache; choose a larger context or start a new chat",
-    -1: "llama.cpp refused the batch as invalid",
-    -2: "llama.cpp ran out of memory during a pass; choose a smaller context or model",
-    -3: "the compute backend failed during a pass; see the log panel",
-}
-
-
-def rows_view(pointer: object, rows: int, width: int) -> NDArray[np.float32]:
-    address = ctypes.cast(pointer, ctypes.c_void_p).value  # type: ignore[arg-type]
-    if not address:
-        raise NativeError("llama.cpp returned no output for the pass")
-    buffer = (ctypes.c_float * (rows * width)).from_address(address)
-    return np.ctypeslib.as_array(buffer).reshape(rows, width)

@@ -15,8 +15,8 @@ from llama_cpp import llama_cpp as native
 from numpy.typing import NDArray
 
 from engine.errors import NativeError
-from engine.llama.abort import AbortFlag
-from engine.llama.context import Context, PassAborted
+from engine.llama.abort import AbortFlag, PassAborted
+from engine.llama.context import Context
 from engine.llama.ggml_api import POINTER
 from engine.llama.library import extension
 from engine.llama.model import Model

@@ -90,6 +90,12 @@ class LoadedSummary:
     notices: tuple[str, ...] = ()
     speed: SpeedSummary | None = None
 
+    @property
+    def memory_bytes(self) -> int:
+        """Weights and KV caches of all that is loaded."""
+        drafters = sum(drafter.memory_bytes for drafter in self.drafters)
+        return self.target.bytes + self.target.kv_bytes + drafters
+
 
 @dataclass(frozen=True, slots=True)
 class LogLine:

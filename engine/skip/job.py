@@ -9,8 +9,7 @@ from pathlib import Path
 from engine.derived import default_skip
 from engine.errors import BadOptionError, RunError
 from engine.folders import DataFolder
-from engine.llama.abort import AbortFlag
-from engine.llama.context import PassAborted
+from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.log import NativeLog
 from engine.llama.model import Model, ModelOptions
 from engine.loading import default_threads

@@ -12,9 +12,10 @@ import numpy as np
 
 from engine.derived import derived_path
 from engine.llama.abort import AbortFlag
-from engine.llama.context import PREFILL_CHUNK, Context, ContextOptions
+from engine.llama.context import Context, ContextOptions
 from engine.llama.log import NativeLog
 from engine.llama.model import Model, ModelOptions
+from engine.llama.native_context import PREFILL_CHUNK
 from engine.llama.quantize import copy_without_layers
 from engine.llama.skipping import LayerSkipper
 from engine.measure.calibrate import measure_passes
