@@ -15,7 +15,8 @@ from engine.distribution import Distribution
 from engine.drafters.base import DraftPolicy, DraftRound, Observation, TargetNeeds
 from engine.drafters.stepping import draft_chain
 from engine.errors import DrafterError
-from engine.llama.context import PREFILL_CHUNK, Context
+from engine.llama.context import Context
+from engine.llama.native_context import PREFILL_CHUNK
 from engine.proposal import Ballot, Proposal
 from engine.sampling import confidence
 
