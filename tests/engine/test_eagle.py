@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,93 +11,29 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 
-from engine.control.controller import AlwaysDraft
-from engine.drafters.base import DraftRound, StepDrafter
+from engine.drafters.base import StepDrafter
 from engine.drafters.build import build_drafter
-from engine.drafters.eagle_graph import EagleGraph, TargetEnds
-from engine.drafters.eagle_layer import SPARE_CELLS, EagleDecoder
 from engine.drafters.expression import parse_expression
 from engine.drafters.tap import TargetTap
-from engine.drafters.workshop import Workshop
-from engine.errors import DrafterError, IncompatiblePairError, ModelFileError, UnknownModelError
+from engine.errors import DrafterError, IncompatiblePairError, ModelFileError
 from engine.llama.abort import AbortFlag
-from engine.llama.context import Context, ContextOptions, PassAborted
+from engine.llama.context import PassAborted
 from engine.llama.layers import FINAL_STATE
 from engine.llama.library import Library
-from engine.llama.model import Model, ModelOptions
 from engine.models.eagle_file import read_eagle
 from engine.models.heads import require_eagle, target_ends
 from engine.proposal import ROOT, Proposal
-from engine.randomness import IndependentStream
 from engine.request import SamplingParams
-from engine.sampling import Sampler
 from tests.eagle_files import EagleSizes, random_eagle, reference_draft, write_eagle
-from tests.engine.conftest import THREADS
+from tests.engine.head_bench import HIDDEN, PROMPT, EagleBench, argmax_round
 from tests.engine.head_files import write_safetensors
 from tests.engine.tiny_replies import TinyReply
-from tests.tiny_gguf import write_tiny_gguf
-
-HIDDEN = 64
-PROMPT = [72, 101, 108, 108, 111, 44, 32, 119]
-
-
-class Bench:
-    """A tiny target, and contexts and drafters for it."""
-
-    def __init__(self, library: Library, folder: Path, architecture: str = "llama") -> None:
-        self.path = write_tiny_gguf(folder / "target.gguf", layers=3, architecture=architecture)
-        self.folder = folder
-        self.library = library
-        self.model = Model(self.path, ModelOptions(), library.log)
-        self._opened: list[Callable[[], None]] = [self.model.close]
-
-    def context(self, layers: Sequence[int] = (FINAL_STATE,), length: int = 256) -> Context:
-        options = ContextOptions(length, 33, THREADS, max_leaves=16, layer_inputs=tuple(layers))
-        context = Context(self.model, options, AbortFlag())
-        self._opened.append(context.close)
-        return context
-
-    def sizes(self, **changes: object) -> EagleSizes:
-        return EagleSizes(HIDDEN, self.model.vocab.size, **changes)  # type: ignore[arg-type]
-
-    def layer(self, **changes: object) -> Path:
-        return write_eagle(self.folder / "layer", self.sizes(likely=True, **changes))
-
-    def drafter(self, layer: Path, context: Context, kind: str = "eagle:{}") -> StepDrafter:
-        tap = TargetTap()
-        drafter = build_drafter(parse_expression(kind.format(layer)), self.workshop(tap))
-        self._opened.append(drafter.close)
-        tap.connect(context)
-        return drafter  # type: ignore[return-value]
-
-    def workshop(self, tap: TargetTap) -> Workshop:
-        def find_model(reference: str) -> Path:
-            raise UnknownModelError(f"no {reference}")
-
-        return Workshop(
-            self.model, 256, THREADS, 0, AbortFlag(), self.library.log, self.folder, find_model,
-            lambda _label, _fraction: None, tap,
-        )  # fmt: skip
-
-    def decoder(
-        self, layer: Path, kind: str = "F32", abort: AbortFlag | None = None
-    ) -> EagleDecoder:
-        flag = abort or AbortFlag()
-        ends = TargetEnds(*target_ends(self.path))
-        graph = EagleGraph(read_eagle(layer), ends, 700 + SPARE_CELLS, THREADS, kind)
-        self._opened.append(graph.close)
-        return EagleDecoder(graph, lambda: flag.is_set)
-
-    def close(self) -> None:
-        for close in reversed(self._opened):
-            close()
 
 
 @pytest.fixture
-def bench(library: Library, tmp_path: Path) -> Iterator[Bench]:
-    bench = Bench(library, tmp_path)
-    yield bench
-    bench.close()
+def bench(library: Library, tmp_path: Path) -> Iterator[EagleBench]:
+    with EagleBench(library, tmp_path) as bench:
+        yield bench
 
 
 def some_text(count: int) -> tuple[list[int], NDArray[np.float32]]:
@@ -120,7 +56,7 @@ def some_text(count: int) -> tuple[list[int], NDArray[np.float32]]:
 )
 @pytest.mark.parametrize("count", [1, 20, 300])
 def test_drafted_states_and_logits_agree_with_numpy(
-    bench: Bench, biases: bool, torch: bool, kind: str, error: float, count: int
+    bench: EagleBench, biases: bool, torch: bool, kind: str, error: float, count: int
 ) -> None:
     sizes = bench.sizes(biases=biases)
     decoder = bench.decoder(write_eagle(bench.folder / "layer", sizes, torch), kind)
@@ -139,7 +75,7 @@ def test_drafted_states_and_logits_agree_with_numpy(
     assert decoder.length == count + len(drafted)
 
 
-def test_nodes_of_a_tree_see_their_own_path_only(bench: Bench) -> None:
+def test_nodes_of_a_tree_see_their_own_path_only(bench: EagleBench) -> None:
     sizes = bench.sizes()
     decoder = bench.decoder(write_eagle(bench.folder / "layer", sizes))
     embeddings, _ = (one.floats() for one in target_ends(bench.path))
@@ -166,7 +102,7 @@ def test_nodes_of_a_tree_see_their_own_path_only(bench: Bench) -> None:
         np.testing.assert_allclose(known[path], expected, atol=0.01)
 
 
-def test_a_tree_beyond_its_cells_and_a_stopped_reply(bench: Bench) -> None:
+def test_a_tree_beyond_its_cells_and_a_stopped_reply(bench: EagleBench) -> None:
     abort = AbortFlag()
     decoder = bench.decoder(bench.layer(), abort=abort)
     tokens, states = some_text(3)
@@ -185,7 +121,7 @@ def test_a_tree_beyond_its_cells_and_a_stopped_reply(bench: Bench) -> None:
 # The target's side
 
 
-def test_final_states_of_prompts_and_trees(bench: Bench) -> None:
+def test_final_states_of_prompts_and_trees(bench: EagleBench) -> None:
     """Those of prompt rows are the ones that verified rows get, also beside other layers."""
     context = bench.context(layers=(FINAL_STATE, 1))
     context.feed(PROMPT)
@@ -202,7 +138,7 @@ def test_final_states_of_prompts_and_trees(bench: Bench) -> None:
     assert np.abs(fed[:, HIDDEN:] - embeddings[PROMPT]).max() > 0.1, "the first layer's output"
 
 
-def test_reading_final_states_changes_no_logits(bench: Bench) -> None:
+def test_reading_final_states_changes_no_logits(bench: EagleBench) -> None:
     text = np.random.default_rng(1).integers(5, 250, 600).tolist()
     rows = []
     for layers in ((), (FINAL_STATE,)):
@@ -218,26 +154,30 @@ def test_reading_final_states_changes_no_logits(bench: Bench) -> None:
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen2"])
 def test_replies_are_the_plain_ones(library: Library, tmp_path: Path, architecture: str) -> None:
-    bench = Bench(library, tmp_path, architecture)
-    context = bench.context()
-    plain = TinyReply(context, None, PROMPT)
-    layer = bench.layer()
-    for kind in ("eagle:{}", "eagle:tree=12:{}", "tree(eagle:{})", "union(ngram,eagle:tree=8:{})"):
-        context.clear()
-        drafter = bench.drafter(layer, context, kind)
-        accepted = 0
-        for _ in range(2):  # the second one reuses the cache
-            reply = TinyReply(context, drafter, PROMPT)
-            assert reply.tokens == plain.tokens and reply.notices == []
-            accepted += reply.accepted
-        assert accepted > 3 and reply.rounds[0].proposed
-        assert reply.reused == len(PROMPT) - 1
-        context.listener = None
-    bench.close()
+    with EagleBench(library, tmp_path, architecture) as bench:
+        context = bench.context()
+        plain = TinyReply(context, None, PROMPT)
+        layer = bench.layer()
+        for kind in (
+            "eagle:{}",
+            "eagle:tree=12:{}",
+            "tree(eagle:{})",
+            "union(ngram,eagle:tree=8:{})",
+        ):
+            context.clear()
+            drafter = bench.drafter(layer, context, kind)
+            accepted = 0
+            for _ in range(2):  # the second one reuses the cache
+                reply = TinyReply(context, drafter, PROMPT)
+                assert reply.tokens == plain.tokens and reply.notices == []
+                accepted += reply.accepted
+            assert accepted > 3 and reply.rounds[0].proposed
+            assert reply.reused == len(PROMPT) - 1
+            context.listener = None
 
 
 @pytest.mark.parametrize("kind", ["eagle:{}", "eagle:tree=9:{}"])
-def test_seeded_replies_are_the_plain_ones(bench: Bench, kind: str) -> None:
+def test_seeded_replies_are_the_plain_ones(bench: EagleBench, kind: str) -> None:
     context = bench.context()
     sampling = SamplingParams(temperature=0.8, seed=4)
     plain = TinyReply(context, None, PROMPT, sampling=sampling)
@@ -246,7 +186,7 @@ def test_seeded_replies_are_the_plain_ones(bench: Bench, kind: str) -> None:
     assert reply.tokens == plain.tokens and reply.accepted > 0
 
 
-def test_what_it_follows_leaves_no_trace(bench: Bench) -> None:
+def test_what_it_follows_leaves_no_trace(bench: EagleBench) -> None:
     """After edits, switches, rejections and plain replies it drafts as a fresh one does."""
     context = bench.context()
     first = TinyReply(context, None, PROMPT)
@@ -267,19 +207,11 @@ def test_what_it_follows_leaves_no_trace(bench: Bench) -> None:
 
 
 def _first_row(drafter: StepDrafter, text: Sequence[int]) -> NDArray[np.float64]:
-    round_ = DraftRound(
-        context=list(text),
-        max_depth=4,
-        sampler=Sampler(SamplingParams(temperature=1.0)),
-        mode="argmax",
-        stream=IndependentStream(5, "draft"),
-        policy=AlwaysDraft(4),
-    )
-    assert drafter.start(round_) and drafter.peek() is not None
+    assert drafter.start(argmax_round(text, temperature=1.0)) and drafter.peek() is not None
     return drafter.distribution().probabilities
 
 
-def _fresh_row(bench: Bench, layer: Path, text: Sequence[int]) -> NDArray[np.float64]:
+def _fresh_row(bench: EagleBench, layer: Path, text: Sequence[int]) -> NDArray[np.float64]:
     context = bench.context()
     drafter = bench.drafter(layer, context)
     context.feed(text[:-1])
@@ -287,7 +219,7 @@ def _fresh_row(bench: Bench, layer: Path, text: Sequence[int]) -> NDArray[np.flo
     return _first_row(drafter, text)
 
 
-def test_memory_comes_back(bench: Bench) -> None:
+def test_memory_comes_back(bench: EagleBench) -> None:
     layer = bench.layer(feed_forward=4096)
     process = psutil.Process()
     sizes = []
@@ -318,13 +250,13 @@ def test_memory_comes_back(bench: Bench) -> None:
     ],
 )
 def test_checkpoints_that_cannot_be_used(
-    bench: Bench, config: dict[str, object], message: str
+    bench: EagleBench, config: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ModelFileError, match=message):
         read_eagle(write_eagle(bench.folder / "layer", bench.sizes(), **config))
 
 
-def test_incomplete_and_foreign_checkpoints(bench: Bench) -> None:
+def test_incomplete_and_foreign_checkpoints(bench: EagleBench) -> None:
     folder = bench.layer()
     weights = random_eagle(bench.sizes())
     write_safetensors(
@@ -338,7 +270,7 @@ def test_incomplete_and_foreign_checkpoints(bench: Bench) -> None:
         read_eagle(folder / "model.safetensors")
 
 
-def test_which_targets_a_layer_fits(bench: Bench) -> None:
+def test_which_targets_a_layer_fits(bench: EagleBench) -> None:
     size = bench.model.vocab.size
     assert require_eagle(bench.path, bench.layer()).shape.hidden == HIDDEN
     for sizes, message in (
@@ -350,7 +282,7 @@ def test_which_targets_a_layer_fits(bench: Bench) -> None:
             build_drafter(parse_expression(f"eagle:{folder}"), bench.workshop(TargetTap()))
 
 
-def test_linear_rope_scaling_is_a_factor_of_the_positions(bench: Bench) -> None:
+def test_linear_rope_scaling_is_a_factor_of_the_positions(bench: EagleBench) -> None:
     scaling = {"type": "linear", "factor": 4.0}
     folder = write_eagle(bench.folder / "layer", bench.sizes(), rope_scaling=scaling)
     assert read_eagle(folder).shape.rope_scale == 0.25

@@ -20,7 +20,7 @@ from engine.request import SamplingParams
 from engine.sampling import Sampler
 from tests.eagle_files import EagleSizes
 from tests.eagle_torch import Layout, TorchEagle
-from tests.engine.test_eagle import HIDDEN, Bench
+from tests.engine.head_bench import HIDDEN, EagleBench
 
 TEXT = [72, 101, 108, 108, 111, 44, 32, 119, 17, 33, 80, 81, 82]
 ERRORS = {"F32": 0.005, "F16": 0.01, "Q8_0": 0.2}
@@ -38,14 +38,13 @@ Array = NDArray[np.float32]
 
 
 @pytest.fixture
-def bench(library: Library, tmp_path: Path) -> Iterator[Bench]:
-    bench = Bench(library, tmp_path)
-    yield bench
-    bench.close()
+def bench(library: Library, tmp_path: Path) -> Iterator[EagleBench]:
+    with EagleBench(library, tmp_path) as bench:
+        yield bench
 
 
 def torch_layer(
-    bench: Bench, dtype: torch.dtype = torch.float16, biases: bool = True
+    bench: EagleBench, dtype: torch.dtype = torch.float16, biases: bool = True
 ) -> TorchEagle:
     embeddings, output = (one.floats() for one in target_ends(bench.path))
     sizes = EagleSizes(HIDDEN, bench.model.vocab.size, biases=biases)
@@ -53,7 +52,7 @@ def torch_layer(
     return layer.to(dtype).to(torch.float32)
 
 
-def true_states(bench: Bench, text: Sequence[int]) -> Array:
+def true_states(bench: EagleBench, text: Sequence[int]) -> Array:
     """The target's final states, which its output matrix makes its logits of."""
     context = bench.context()
     rows = context.extend(text).copy()
@@ -66,7 +65,7 @@ def true_states(bench: Bench, text: Sequence[int]) -> Array:
 
 @pytest.mark.parametrize(("layout", "dtype", "biases"), CHECKPOINTS)
 def test_drafts_are_those_of_torch(
-    bench: Bench, layout: Layout, dtype: torch.dtype, biases: bool
+    bench: EagleBench, layout: Layout, dtype: torch.dtype, biases: bool
 ) -> None:
     """The first token, several more over a growing cache, and again after a rollback."""
     reference = torch_layer(bench, dtype, biases)
@@ -98,7 +97,7 @@ def compare_drafts(
             token = following
 
 
-def test_a_loaded_drafter_draws_from_the_law_of_torch(bench: Bench) -> None:
+def test_a_loaded_drafter_draws_from_the_law_of_torch(bench: EagleBench) -> None:
     """As a drafter of a chat: it pairs tokens with states by itself, and follows an edited text."""
     reference = torch_layer(bench)
     folder = reference.save(bench.folder / "layer", "torch", torch.float16)
