@@ -44,7 +44,7 @@ export class Models {
     this.folder = h("input", {
       type: "text",
       id: "model-folder",
-      placeholder: "Whole path of a folder with GGUF files",
+      placeholder: "Whole path of a folder with GGUF files or heads",
       autocomplete: "off",
       spellcheck: "false",
     });

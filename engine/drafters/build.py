@@ -23,6 +23,7 @@ from engine.drafters.vote import VoteDrafter
 from engine.drafters.workshop import Workshop
 from engine.errors import BadOptionError
 from engine.llama.context import Context, ContextOptions
+from engine.llama.library import devices
 from engine.llama.model import Model, ModelOptions
 from engine.llama.vocab import Vocab
 from engine.models.gguf import inspect
@@ -61,14 +62,16 @@ def _build_group(expression: DrafterExpression, workshop: Workshop) -> Drafter:
     try:
         for member in expression.members:
             members.append(build_drafter(member, workshop))
-        return _combine(expression, members)
+        return _combine(expression, members, workshop)
     except BaseException:
         for member_drafter in members:
             member_drafter.close()
         raise
 
 
-def _combine(expression: DrafterExpression, members: Sequence[Drafter]) -> Drafter:
+def _combine(
+    expression: DrafterExpression, members: Sequence[Drafter], workshop: Workshop
+) -> Drafter:
     if expression.kind == "first":
         return FirstDrafter(members)
     if expression.kind == "union":
@@ -78,7 +81,10 @@ def _combine(expression: DrafterExpression, members: Sequence[Drafter]) -> Draft
     steppers = _steppers(expression, members)
     if expression.kind == "tree":
         return TreeDrafter(steppers[0])
-    return VoteDrafter(steppers) if expression.kind == "vote" else MixtureDrafter(steppers)
+    make = VoteDrafter if expression.kind == "vote" else MixtureDrafter
+    # One graphics card runs one pass at a time.
+    uses_gpu = workshop.gpu_layers != 0 and bool(devices())
+    return make(steppers, 1 if uses_gpu else workshop.threads)
 
 
 def _steppers(expression: DrafterExpression, members: Sequence[Drafter]) -> list[StepDrafter]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from engine.control.cost import DraftCost
 from engine.distribution import Distribution
 from engine.drafters.base import DraftPolicy, DraftRound, Observation, StepDrafter
 from engine.drafters.group import Group
+from engine.drafters.lanes import Lanes
 from engine.drafters.owned import OwnedPolicy
 from engine.drafters.stepping import draft_chain
 from engine.proposal import Ballot, Proposal
@@ -19,13 +21,17 @@ class ChainEnsemble(Group, ABC):
 
     A subclass says what its members' next tokens amount to (`_ballot`, `_confidence`, `_combine`)
     and learns from the outcome (`_learn`). What it learned is fixed while a round is drafted.
+
+    threads: more than one lets members draft side by side, if that is measured to be faster. The
+    tokens are the same either way: members do not depend on each other's passes.
     """
 
-    description: str
+    purpose: str
 
-    def __init__(self, members: Sequence[StepDrafter]) -> None:
+    def __init__(self, members: Sequence[StepDrafter], threads: int = 1) -> None:
         super().__init__(members)
         self._steppers = tuple(members)
+        self.lanes = Lanes(members, threads)
         self._active: list[StepDrafter] = []
         self._advanced = 0
         self._ballots: list[Ballot] = []
@@ -50,7 +56,24 @@ class ChainEnsemble(Group, ABC):
     @abstractmethod
     def _learn(self, observation: Observation) -> None: ...
 
+    @property
+    def description(self) -> str:
+        found = self.lanes.description
+        return f"{self.purpose}; {found}" if found else self.purpose
+
+    def draft_costs(self) -> Mapping[str, DraftCost]:
+        """Decides as well whether members draft side by side."""
+        self.lanes.use_all_threads()
+        costs = super().draft_costs()
+        self.lanes.measure()
+        if not self.lanes.side_by_side or not self.lanes.in_turn or not self.lanes.together:
+            return costs
+        own = costs[self.name]
+        saved = own.step * (1.0 - self.lanes.together / self.lanes.in_turn)
+        return {**costs, self.name: DraftCost(own.step - saved, own.token)}
+
     def prepare(self, policy: DraftPolicy) -> None:
+        self.lanes.use_all_threads()
         super().prepare(OwnedPolicy(policy, self.name))
 
     def propose(self, round_: DraftRound) -> Proposal:
@@ -59,6 +82,10 @@ class ChainEnsemble(Group, ABC):
     def observe(self, observation: Observation) -> None:
         self._learn(observation)
         super().observe(observation)
+
+    def close(self) -> None:
+        self.lanes.close()
+        super().close()
 
     # Step by step
 
@@ -84,9 +111,10 @@ class ChainEnsemble(Group, ABC):
 
     def _ask(self) -> list[Ballot]:
         ballots = []
-        for member in self._going():
+        going = self._going()
+        for member, peek in zip(going, self.lanes.peeks(going), strict=True):
             with self.guarded(member):
-                confidence = member.peek()
+                confidence = peek()
                 if confidence is not None:
                     ballots.append(self._ballot(member, self._advanced - 1, confidence))
         return ballots

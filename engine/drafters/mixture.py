@@ -22,10 +22,10 @@ class MixtureDrafter(ChainEnsemble):
     """Greedy requests take the likeliest token of the pool, so there it is a vote."""
 
     kind = "mixture"
-    description = "draws from the pooled distribution of its members"
+    purpose = "draws from the pooled distribution of its members"
 
-    def __init__(self, members: Sequence[StepDrafter]) -> None:
-        super().__init__(members)
+    def __init__(self, members: Sequence[StepDrafter], threads: int = 1) -> None:
+        super().__init__(members, threads)
         self._weights = MemberWeights([member.name for member in members])
 
     def _ballot(self, member: StepDrafter, parent: int, confidence: float) -> Ballot:

@@ -17,6 +17,7 @@ from engine.drafters.stepping import draft_chain
 from engine.errors import DrafterError
 from engine.llama.context import Context
 from engine.llama.native_context import PREFILL_CHUNK
+from engine.llama.threads import use_threads
 from engine.proposal import Ballot, Proposal
 from engine.sampling import confidence
 
@@ -132,6 +133,14 @@ class ModelDrafter:
             context.truncate(length)
         context.clear()
         return {self.name: DraftCost(statistics.median(steps), per_token)}
+
+    def use_threads(self, threads: int) -> None:
+        use_threads(self._context.handle, threads)
+
+    def rehearse(self) -> None:
+        length = len(self._context.tokens)
+        self._context.extend_to_last([max(self._context.model.vocab.bos, 1)])
+        self._context.truncate(length)
 
     def propose(self, round_: DraftRound) -> Proposal:
         return draft_chain(self, round_)

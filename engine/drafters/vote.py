@@ -20,10 +20,10 @@ from engine.proposal import Ballot
 
 class VoteDrafter(ChainEnsemble):
     kind = "vote"
-    description = "the token most of its members would write, each weighted by its record"
+    purpose = "the token most of its members would write, each weighted by its record"
 
-    def __init__(self, members: Sequence[StepDrafter]) -> None:
-        super().__init__(members)
+    def __init__(self, members: Sequence[StepDrafter], threads: int = 1) -> None:
+        super().__init__(members, threads)
         self._weights = MemberWeights([member.name for member in members])
         self._chances = {member.name: KeptChance() for member in members}
 
