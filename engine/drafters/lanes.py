@@ -16,7 +16,7 @@ from engine.drafters.base import StepDrafter
 
 Peek = Callable[[], float | None]
 
-_ROUNDS = 5
+_ROUNDS = 4
 _LEAST_GAIN = 0.05
 """Share of the time that must be saved: less is within what measurements differ by."""
 
