@@ -6,7 +6,7 @@ builds every element itself.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +63,7 @@ def build_page(services: Services) -> gr.Blocks:
         return handlers.call(payload)
 
     with gr.Blocks(title="Forerun", analytics_enabled=False, fill_width=True) as page:
-        shell = gr.HTML(
-            "",
-            html_template=(ASSETS / "shell.html").read_text(encoding="utf-8"),
-            js_on_load=ON_LOAD,
-            server_functions=[hello, resync, call],
-            apply_default_css=False,
-            elem_id="forerun",
-        )
+        shell = _shell([hello, resync, call])
         shell.follow(
             follow,
             None,
@@ -81,3 +74,14 @@ def build_page(services: Services) -> gr.Blocks:
         )
         page.unload(leave)
     return page
+
+
+def _shell(server_functions: list[Callable[[Any], Any]]) -> gr.HTML:
+    return gr.HTML(
+        "",
+        html_template=(ASSETS / "shell.html").read_text(encoding="utf-8"),
+        js_on_load=ON_LOAD,
+        server_functions=server_functions,
+        apply_default_css=False,
+        elem_id="forerun",
+    )

@@ -165,21 +165,23 @@ class RoundLoop:
         self._round_number += 1
         proposed = proposed_tokens(proposal, verdict, targets, text)
         emitted = emitted_tokens(proposal, verdict, targets, outcome.tokens, words)
-        # From the end of the last round, so that what the consumer takes counts as "other".
-        total = time.perf_counter() - self._clock
-        self._clock += total
-        draft, target = drafted - started, passed - drafted
         trace = RoundTrace(
             round=self._round_number,
             position=position,
             proposed=proposed,
             emitted=emitted,
-            seconds=RoundSeconds(draft, target, total - draft - target),
+            seconds=self._seconds(drafted - started, passed - drafted),
             parked=self._controller.parked and not proposed,
             ballots=cast_ballots(proposal, verdict, targets, text),
         )
         self._controller.finish_round(trace)
         return trace, outcome.ends
+
+    def _seconds(self, draft: float, target: float) -> RoundSeconds:
+        """From the end of the last round, so that what the consumer takes counts as "other"."""
+        total = time.perf_counter() - self._clock
+        self._clock += total
+        return RoundSeconds(draft, target, total - draft - target)
 
     def _propose(self) -> Proposal:
         """A proposal no deeper and no larger than anything allows."""

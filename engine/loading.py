@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-import psutil
-
-from engine.drafters.build_heads import heads_path
-from engine.drafters.eagle_graph import LEVEL_ROWS
 from engine.drafters.expression import DrafterExpression, parse_expression
-from engine.drafters.heads_argument import parse_heads
+from engine.drafters.memory_plans import DrafterMemory, target_rows
 from engine.drafters.named import resolved
 from engine.errors import BadOptionError, MemoryLimitError, ModelFileError, RunError
 from engine.folders import DataFolder
-from engine.llama.draft_layer import ROWS_AT_ONCE
 from engine.llama.library import Library, devices
 from engine.llama.model import Model, ModelOptions
-from engine.llama.native_context import PREFILL_CHUNK
+from engine.machine import physical_cores
 from engine.measure.measurements import Measurements, measurement_key
 from engine.models.catalogue import Catalogue
-from engine.models.eagle_file import EagleLayer
 from engine.models.gguf import GgufInfo, file_key, inspect
-from engine.models.heads import (
-    require_eagle,
-    require_eagle3,
-    require_medusa,
-    require_mtp,
-    target_ends,
-)
 from engine.models.locate import LocatedModel, locate
-from engine.models.medusa_file import MedusaHeads
-from engine.models.memory import OUTPUT_ROWS, ModelPlan, check_fit, default_context, free_ram
-from engine.models.pair import require_pair
-from engine.models.token_map import require_shared
+from engine.models.memory import ModelPlan, check_fit, default_context, free_ram
 from engine.models.trained import for_target
 from engine.request import LoadRequest
-from engine.skip.choice import layers_to_skip
 from engine.strict import StrictSetup, find_strict_setup
 
 Report = Callable[[str, float], None]
@@ -87,10 +69,12 @@ class Loader:
         expression = self._expression(request.drafter, target) if request.drafter else None
         gpu_layers = request.gpu_layers if devices() else 0
         branches = expression is not None and expression.may_branch
-        rows = _output_rows(expression)
+        rows = target_rows(expression)
         plans = [ModelPlan(info, gpu_layers, rows, swa_full=branches)]
         if expression is not None:
-            plans.extend(self._drafter_plans(expression, target.path, info, gpu_layers))
+            known = Measurements(self._folder.measurements_file)
+            memory = DrafterMemory(target.path, info, gpu_layers, self.find_model, known)
+            plans.extend(memory.plans(expression))
         notices = _check_memory(plans, context_length, bytes_in_use)
         notices += _check_trained_context(info, context_length)
         return LoadPlan(
@@ -99,7 +83,7 @@ class Loader:
             info=info,
             expression=expression,
             context_length=context_length,
-            threads=request.threads or default_threads(),
+            threads=request.threads or physical_cores(),
             notices=notices,
             files=tuple(file_key(Path(one.info.path)) for one in plans),
         )
@@ -117,39 +101,6 @@ class Loader:
             lambda kind, name: for_target(kind, name, target.path, self._folder),
             listed,
         )
-
-    def _drafter_plans(
-        self, expression: DrafterExpression, target: Path, target_info: GgufInfo, gpu_layers: int
-    ) -> list[ModelPlan]:
-        plans = []
-        for leaf in expression.leaves():
-            if leaf.kind in ("model", "tli"):
-                path = self.find_model(leaf.argument)
-                require = require_pair if leaf.kind == "model" else require_shared
-                require(target, path)
-                plans.append(ModelPlan(inspect(path), gpu_layers, output_rows=1, swa_full=False))
-            elif leaf.kind == "early-exit":
-                known = Measurements(self._folder.measurements_file)
-                layers = target_info.block_count
-                skip = layers_to_skip(leaf.argument, target, layers, known)
-                skipped = _skipped_info(skip, target_info)
-                plans.append(ModelPlan(skipped, gpu_layers, output_rows=1, swa_full=False))
-            elif leaf.kind == "medusa":
-                file = parse_heads(leaf.kind, leaf.argument).file
-                heads = require_medusa(target, heads_path(leaf.kind, file, self.find_model))
-                plans.append(ModelPlan(_heads_info(heads, target_info), output_rows=1, ubatch=1))
-            elif leaf.kind == "eagle":
-                file = parse_heads(leaf.kind, leaf.argument).file
-                layer = require_eagle(target, heads_path(leaf.kind, file, self.find_model))
-                eagle = eagle_info(layer, target, target_info)
-                plans.append(ModelPlan(eagle, output_rows=LEVEL_ROWS, ubatch=LEVEL_ROWS))
-            elif leaf.kind == "eagle3":
-                file = parse_heads(leaf.kind, leaf.argument).file
-                drafter = require_eagle3(target, heads_path(leaf.kind, file, self.find_model))
-                plans.append(ModelPlan(drafter.info, gpu_layers, ROWS_AT_ONCE, ubatch=ROWS_AT_ONCE))
-            elif leaf.kind == "mtp":
-                require_mtp(target_info)
-        return plans
 
     def open_target(self, plan: LoadPlan, repack: bool, report: Report) -> Model:
         leaves = plan.expression.leaves() if plan.expression is not None else ()
@@ -200,65 +151,6 @@ class Loader:
             plan.threads,
             lambda fraction: report("finding the widest exact pass", fraction),
         )
-
-
-def default_threads() -> int:
-    """Physical cores: hyper-threads slow llama.cpp's kernels down."""
-    return psutil.cpu_count(logical=False) or os.cpu_count() or 1
-
-
-def _skipped_info(skip: Sequence[int], info: GgufInfo) -> GgufInfo:
-    """What the target without some of its layers will look like."""
-    if any(layer >= info.block_count for layer in skip) or len(skip) >= info.block_count:
-        raise BadOptionError(
-            f"early-exit: the target has layers 0 to {info.block_count - 1}, "
-            f"cannot skip {'+'.join(map(str, skip))}"
-        )
-    kept = info.block_count - len(skip)
-    return replace(
-        info,
-        bytes=info.bytes * kept // info.block_count,
-        block_count=kept,
-        head_count_kv=info.head_count_kv[:kept],
-        full_layers=min(info.full_layers, kept),
-    )
-
-
-def _heads_info(heads: MedusaHeads, info: GgufInfo) -> GgufInfo:
-    """Heads as a model without layers, so that their weights are counted."""
-    return replace(
-        info, name="the heads", bytes=heads.bytes, block_count=0, head_count_kv=(), full_layers=0
-    )
-
-
-def _output_rows(expression: DrafterExpression | None) -> int:
-    """Rows of a pass of the target that have logits: with EAGLE those of its prompts too."""
-    leaves = expression.leaves() if expression is not None else ()
-    return PREFILL_CHUNK if any(leaf.kind == "eagle" for leaf in leaves) else OUTPUT_ROWS
-
-
-def eagle_info(layer: EagleLayer, target: Path, info: GgufInfo) -> GgufInfo:
-    """An EAGLE layer as a model of one layer, the target's output matrix and the states it keeps.
-
-    A state has as many bytes as the keys and values of hidden / kv_heads / 4 more values a head.
-    """
-    shape = layer.shape
-    weights = sum(one.weight.rows * one.weight.shape[1] for one in layer.linears)
-    states = shape.hidden // shape.kv_heads  # 4 bytes each, of which the KV cache counts 2
-    return replace(
-        info,
-        path=str(layer.file),
-        name="the EAGLE layer",
-        bytes=weights * 17 // 16 + target_ends(target)[1].raw.nbytes,
-        block_count=1,
-        feed_forward_length=shape.feed_forward,
-        head_count=(shape.heads,),
-        head_count_kv=(shape.kv_heads,),
-        key_length=shape.head_width + states,
-        value_length=shape.head_width + states,
-        sliding_window=0,
-        full_layers=1,
-    )
 
 
 def _check_trained_context(info: GgufInfo, context_length: int) -> tuple[str, ...]:

@@ -33,10 +33,15 @@ def processor() -> Processor:
     logical = os.cpu_count() or 1
     return Processor(
         model=model or platform.processor() or platform.machine(),
-        physical_cores=psutil.cpu_count(logical=False) or logical,
+        physical_cores=physical_cores(),
         usable_cores=len(os.sched_getaffinity(0)) if sys.platform == "linux" else logical,
         flags=flags,
     )
+
+
+def physical_cores() -> int:
+    """The usual number of threads: hyper-threads slow llama.cpp's kernels down."""
+    return psutil.cpu_count(logical=False) or os.cpu_count() or 1
 
 
 def parse_cpuinfo(text: str) -> tuple[str, tuple[str, ...]]:

@@ -63,9 +63,7 @@ class Opener:
 
     def open(self, plan: LoadPlan, report: Report, *, thorough: bool = False) -> Loaded:
         """thorough: measures at length. When it fails, nothing is left open."""
-        is_strict = plan.request.numerics == "strict"
-        strict = self.loader.strict_setup(plan, report) if is_strict else None
-        setup = self.tuning.setup(plan) if strict is None else Setup(plan.threads, strict.repack)
+        strict, setup = self._setup(plan, report)
         plan = replace(plan, threads=setup.threads)
         tap = TargetTap()
         with contextlib.ExitStack() as opened:
@@ -85,7 +83,7 @@ class Opener:
             speed = None
             if drafter is not None or thorough:
                 report("measuring this machine", 0.0)
-                pair = (context, drafter)
+                pair = context, drafter
                 speed = self.tuning.pair(plan, setup, pair, report, thorough=thorough)
             template = _chat_template(plan, model)
             resources = opened.pop_all()
@@ -103,6 +101,12 @@ class Opener:
             resources=resources,
             held=[],
         )
+
+    def _setup(self, plan: LoadPlan, report: Report) -> tuple[StrictSetup | None, Setup]:
+        if plan.request.numerics != "strict":
+            return None, self.tuning.setup(plan)
+        strict = self.loader.strict_setup(plan, report)
+        return strict, Setup(plan.threads, strict.repack)
 
     def _drafter(
         self,

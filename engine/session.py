@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from engine.control.auto_draft import TextKind
 from engine.control.controller import AlwaysDraft, Controller, NeverDraft
+from engine.control.draft_accounts import TextKind
 from engine.derived import requantized_copy, skipped_copy
 from engine.errors import BadOptionError, EngineError, RunError
 from engine.events import Notice, RunEvent

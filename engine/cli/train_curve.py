@@ -14,7 +14,7 @@ from engine.cli.parser import Subparsers
 from engine.cli.train_data import Place, add_target, find_place
 from engine.cli.train_output import StopFlag, TrainOutput
 from engine.errors import BadOptionError
-from engine.train.collection import physical_cores
+from engine.machine import physical_cores
 from engine.train.fitting import fit, require_torch
 from engine.train.shards import count
 from engine.train.training import HeadKind, TrainRequest, TrainSettings

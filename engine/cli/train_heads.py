@@ -25,8 +25,8 @@ from engine.cli.train_data import (
 from engine.cli.train_output import StopFlag, TrainOutput
 from engine.errors import BadOptionError
 from engine.folders import DataFolder
+from engine.machine import physical_cores
 from engine.models.files import write_atomically
-from engine.train.collection import physical_cores
 from engine.train.fitting import Budget, fit, free_name, plan_budget, require_torch
 from engine.train.forecast import NOT_MEASURED, TrainingBudget, target_forecast
 from engine.train.shards import count

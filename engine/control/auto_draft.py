@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from engine.control.cost import CostModel
 from engine.control.draft_account import DraftAccount
+from engine.control.draft_accounts import DraftAccounts, TextKind
 from engine.control.draft_plan import DraftCosts, DraftPlan, best_price
 from engine.events import RoundTrace
 from engine.request import DraftParams
-
-TextKind = Literal["greedy", "sampled"]
-"""How a reply is chosen: a drafter's confidence means something else for each."""
 
 _PROBE_SHARE = 0.01
 _MARGIN = 0.02  # of a plain round: below that a plan may be luck
@@ -26,7 +24,8 @@ _FIRST_ALLOWANCE = 1.5  # plain rounds
 _LARGEST_ALLOWANCE = 6.0
 _PRICE_WEIGHT = 0.05
 _LONGEST_OUTLOOK = 256
-_VERSION = 1
+_RECALLED_ALLOWANCE = 0.5
+_FREE_STEP = 0.004  # of a plain round
 
 
 @dataclass(slots=True)
@@ -53,7 +52,7 @@ class AutoDraft:
 
     def __init__(self, cost: CostModel) -> None:
         self._cost = cost
-        self._accounts: dict[tuple[str, TextKind], DraftAccount] = {}
+        self._accounts = DraftAccounts()
         self._kind: TextKind = "greedy"
         self._draft_max = DraftParams().draft_max
         self._tokens_left = 0
@@ -69,8 +68,7 @@ class AutoDraft:
         self._tokens_left = max_tokens
         self._added = ()
         self._round = _Round(self._round.number, is_open=False)
-        for account in self._accounts.values():
-            account.begin_reply()
+        self._accounts.begin_reply()
 
     # Asked by the round loop and by drafters
 
@@ -173,7 +171,7 @@ class AutoDraft:
         return self._account(drafter).plan(costs)
 
     def _account(self, drafter: str) -> DraftAccount:
-        return self._accounts.setdefault((drafter, self._kind), DraftAccount())
+        return self._accounts.of(drafter, self._kind)
 
     # Learning
 
@@ -189,9 +187,7 @@ class AutoDraft:
         self._price_share = min(self._price_share, 1.0)
         self._allowance = min(_LARGEST_ALLOWANCE, self._allowance + _PROBE_SHARE * emitted)
         drafter = self._round.drafter
-        for (name, kind), account in self._accounts.items():
-            if name != drafter and kind == self._kind:
-                account.looks.fade(emitted)
+        self._accounts.fade_others(drafter, self._kind, emitted)
         if drafter:
             self._learn_draft(trace, emitted * plain - took)
         self._round.held_back = False
@@ -212,7 +208,7 @@ class AutoDraft:
 
     def predicted_speed_up(self, drafter: str, kind: TextKind | None = None) -> float:
         """Against plain decoding, on text like what was seen of late. kind: None is the reply's."""
-        account = self._accounts.get((drafter, kind or self._kind)) or DraftAccount()
+        account = self._accounts.known(drafter, kind or self._kind)
         plain = self._cost.pass_seconds(1)
         added = self._cost.added_seconds(max(self._draft_max, 1))
         step = self._cost.draft_seconds(drafter)
@@ -222,10 +218,8 @@ class AutoDraft:
     def predictions(self) -> dict[TextKind, float]:
         """Expected speed-up by kind of text, of the best drafter that was seen at work there."""
         best: dict[TextKind, float] = {}
-        for (drafter, kind), account in self._accounts.items():
-            if account.looks.looks >= _LOOKS_TO_PREDICT:
-                speed_up = self.predicted_speed_up(drafter, kind)
-                best[kind] = max(best.get(kind, 1.0), speed_up)
+        for drafter, kind in self._accounts.seen():
+            best[kind] = max(best.get(kind, 1.0), self.predicted_speed_up(drafter, kind))
         return best
 
     @property
@@ -235,31 +229,12 @@ class AutoDraft:
     # Kept between loads
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "version": _VERSION,
-            "accounts": {
-                f"{kind} {drafter}": account.to_json()
-                for (drafter, kind), account in self._accounts.items()
-            },
-        }
+        return self._accounts.to_json()
 
     def recall(self, content: Mapping[str, Any]) -> None:
         """Takes over what to_json wrote; ValueError, TypeError or KeyError if it is not that."""
-        if content["version"] != _VERSION:
-            raise ValueError("written by another version")
-        recalled: dict[tuple[str, TextKind], DraftAccount] = {}
-        for key, value in content["accounts"].items():
-            kind, _, drafter = key.partition(" ")
-            recalled[drafter, "sampled" if kind == "sampled" else "greedy"] = (
-                DraftAccount.from_json(value)
-            )
-        self._accounts = recalled
+        self._accounts = DraftAccounts.from_json(content)
         self._allowance = _RECALLED_ALLOWANCE
-
-
-_RECALLED_ALLOWANCE = 0.5
-_LOOKS_TO_PREDICT = 16
-_FREE_STEP = 0.004
 
 
 def _judged(trace: RoundTrace, confidences: list[float]) -> list[tuple[int, float, float]]:

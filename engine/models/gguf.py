@@ -126,6 +126,9 @@ def _describe(path: Path, header: Header) -> GgufInfo:
     embedding = keys.integer("embedding_length")
     head_width = embedding // max(heads, default=1) if max(heads, default=0) else 0
     window = keys.integer("attention.sliding_window")
+    kind = keys.text("general.type")
+    is_pooled = keys.value("pooling_type") not in (None, 0)
+    is_causal = keys.value("attention.causal") is not False
     return GgufInfo(
         path=str(path),
         bytes=header.file_bytes,
@@ -150,12 +153,7 @@ def _describe(path: Path, header: Header) -> GgufInfo:
         chat_template=keys.text("tokenizer.chat_template") or None,
         is_split=keys.general("split.count") > 1,
         nextn_layers=keys.integer("nextn_predict_layers"),
-        needs=what_else(
-            architecture,
-            keys.text("general.type"),
-            is_causal=keys.value("attention.causal") is not False,
-            is_pooled=keys.value("pooling_type") not in (None, 0),
-        ),
+        needs=what_else(architecture, kind, is_causal=is_causal, is_pooled=is_pooled),
         recurrent=keys.has("ssm.conv_kernel") or keys.has("wkv.head_size"),
     )
 

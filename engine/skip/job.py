@@ -12,7 +12,7 @@ from engine.folders import DataFolder
 from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.log import NativeLog
 from engine.llama.model import Model, ModelOptions
-from engine.loading import default_threads
+from engine.machine import physical_cores
 from engine.measure.measurements import Measurements
 from engine.models.gguf import inspect
 from engine.skip.report import Ending, SkipPoint, SkipReport, SkipSearchRequest, remember_best
@@ -52,7 +52,7 @@ def search_layers(path: Path, request: SkipSearchRequest, tools: SearchTools) ->
     if not inner:
         raise BadOptionError(f"{path.name} has no layers between the first and the last")
     state = SearchState(state_file(tools.folder.skip_searches, path, request))
-    threads = request.threads or default_threads()
+    threads = request.threads or physical_cores()
     with Model(
         path,
         ModelOptions(),

@@ -6,15 +6,13 @@ Nothing here loads native code; each collector is a process of its own (collect_
 from __future__ import annotations
 
 import hashlib
-import os
 import queue
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import psutil
-
+from engine.machine import physical_cores
 from engine.models.gguf import inspect
 from engine.models.locate import LocatedModel
 from engine.train.child import Child, Message, Told, follow
@@ -49,11 +47,6 @@ class CollectReport:
     goal: int
     seconds: float
     seconds_left: float | None
-
-
-def physical_cores() -> int:
-    """Hyper-threads slow matrix kernels down."""
-    return psutil.cpu_count(logical=False) or os.cpu_count() or 1
 
 
 def file_sha256(path: Path) -> str:
@@ -94,24 +87,7 @@ def prepare(
     chosen = _choose_weights(settings)
     settings = replace(settings, fast_copy=chosen["fast_copy"], sequences=chosen["sequences"])
     if card is None:
-        info = inspect(target.path)
-        card = CorpusCard(
-            target_name=target.name,
-            target_sha256=sha256,
-            architecture=info.architecture,
-            hidden_size=info.embedding_length,
-            layers=read_layers(info.block_count),
-            generated_with="an F16 copy" if settings.fast_copy else "the target's file",
-            tokens_per_second=chosen["tokens_per_second"],
-            seed=settings.seed,
-            prompt=settings.prompt,
-            answer=settings.answer,
-            sampling=SAMPLING,
-            heldout=HELDOUT,
-            text=settings.text,
-            chats=bool(settings.chats),
-            prompt_files=settings.prompts,
-        )
+        card = _new_card(settings, target, sha256, chosen["tokens_per_second"])
     else:
         card = replace(
             card,
@@ -121,6 +97,32 @@ def prepare(
         )
     write_card(folder, card)
     return settings, 1 if chosen["on_gpu"] else threads or physical_cores()
+
+
+def _new_card(
+    settings: CollectSettings,
+    target: LocatedModel,
+    sha256: str,
+    tokens_per_second: dict[str, float],
+) -> CorpusCard:
+    info = inspect(target.path)
+    return CorpusCard(
+        target_name=target.name,
+        target_sha256=sha256,
+        architecture=info.architecture,
+        hidden_size=info.embedding_length,
+        layers=read_layers(info.block_count),
+        generated_with="an F16 copy" if settings.fast_copy else "the target's file",
+        tokens_per_second=tokens_per_second,
+        seed=settings.seed,
+        prompt=settings.prompt,
+        answer=settings.answer,
+        sampling=SAMPLING,
+        heldout=HELDOUT,
+        text=settings.text,
+        chats=bool(settings.chats),
+        prompt_files=settings.prompts,
+    )
 
 
 def collect(

@@ -60,13 +60,9 @@ def train(
     device = choose_device(settings.device)
     target = TargetWeights(Path(request.target))
     require_plain_layers(target)
-    corpus = Corpus(Path(request.corpus))
-    training = limited(corpus.documents(heldout=False), settings.tokens, settings.seed)
-    material = Material(training, corpus.documents(heldout=True))
-    if not training or not material.heldout:
-        raise BadOptionError("the corpus holds too little text; collect more of it first")
+    material = _material(request)
     watched = list(sample_of(material.heldout, _CHOSEN_BY, settings.seed))
-    ground = Ground(target, training, watched, settings, device)
+    ground = Ground(target, material.training, watched, settings, device)
     kind = prepare(request.kind, ground, library.log)
     checkpoint = Path(request.checkpoint) if request.checkpoint else None
     fitted = Fit(kind.trainee, material, settings, device, checkpoint).run(report, should_stop)
@@ -85,6 +81,15 @@ def train(
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
     return card
+
+
+def _material(request: TrainRequest) -> Material:
+    settings, corpus = request.settings, Corpus(Path(request.corpus))
+    training = limited(corpus.documents(heldout=False), settings.tokens, settings.seed)
+    material = Material(training, corpus.documents(heldout=True))
+    if not training or not material.heldout:
+        raise BadOptionError("the corpus holds too little text; collect more of it first")
+    return material
 
 
 def _finish(

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from engine.drafters.eagle_graph import EagleGraph, TargetEnds
+from engine.drafters.memory_plans import eagle_info
 from engine.errors import IncompatiblePairError, UnknownModelError
 from engine.folders import DataFolder
 from engine.llama.library import Library
-from engine.loading import Loader, eagle_info
+from engine.loading import Loader
 from engine.models.eagle_file import read_eagle
 from engine.models.gguf import inspect
 from engine.models.heads import target_ends
