@@ -39,6 +39,11 @@ export class Sidebar {
     );
   }
 
+  /** Another conversation is the current one. */
+  redraw() {
+    this.draw(this.items);
+  }
+
   row(item) {
     const current = item.id === this.page.current();
     const open = h(

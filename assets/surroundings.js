@@ -18,7 +18,6 @@ export class Surroundings {
   onClick(event) {
     const action = event.target.closest("[data-do]")?.dataset.do;
     if (action === "close-drawers") this.closeDrawers();
-    if (action === "close-dialog") event.target.closest("dialog").close();
     // A click on the backdrop hits the dialog itself.
     if (event.target.tagName === "DIALOG") event.target.close();
   }

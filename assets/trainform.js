@@ -1,6 +1,7 @@
 /* What to train, on what, and for how long. */
 
 import { h, setText } from "./dom.js";
+import { numberInput } from "./fields.js";
 import { bytes, count } from "./format.js";
 
 const KINDS = [
@@ -37,7 +38,7 @@ export class TrainForm {
       return [input, h("label", { class: "kind" }, input, text)];
     });
     this.target = h("select", { id: "train-target" });
-    this.amount = number("train-amount", 30, 1, 1_000_000_000);
+    this.amount = numberInput("train-amount", 30, 1, 1_000_000_000);
     this.unit = h(
       "select",
       { id: "train-unit", "aria-label": "Unit of the budget" },
@@ -49,9 +50,9 @@ export class TrainForm {
     this.texts.placeholder =
       "One folder or file in each line, .jsonl files with prompts too; none: built-in questions and the target's own";
     this.chats = h("input", { type: "checkbox", id: "train-chats" });
-    this.heads = number("train-heads", 4, 1, 8);
-    this.vocabulary = number("train-vocabulary", 16000, 256, 1_000_000);
-    this.depth = number("train-depth", 4, 1, 8);
+    this.heads = numberInput("train-heads", 4, 1, 8);
+    this.vocabulary = numberInput("train-vocabulary", 16000, 256, 1_000_000);
+    this.depth = numberInput("train-depth", 4, 1, 8);
     this.name = h("input", { type: "text", id: "train-name", autocomplete: "off" });
     this.name.addEventListener("input", () => (this.named = this.name.value !== ""));
     this.estimate = h("p", { class: "train-estimate", id: "train-estimate" });
@@ -182,10 +183,6 @@ function freeName(kind, taken) {
   let number = 1;
   while (taken.includes(`${kind}-${number}`)) number += 1;
   return `${kind}-${number}`;
-}
-
-function number(id, value, min, max) {
-  return h("input", { id, type: "number", value, min, max, step: "1", inputmode: "numeric" });
 }
 
 function row(label, control, labelled = control) {

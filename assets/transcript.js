@@ -1,9 +1,10 @@
-/* The conversation: messages, their buttons and figures, and the scrolling. */
+/* The messages of the conversation, in their order, and the scrolling. */
 
-import { copyText, h, iconButton, setText } from "./dom.js";
-import { count, length, percent, rate, seconds, sentence } from "./format.js";
+import { h, setText } from "./dom.js";
+import { UserMessage } from "./usermessage.js";
 import { Reply } from "./reply.js";
-import { FINISHES } from "./words.js";
+import { footerOf } from "./replyfooter.js";
+import { notesOf } from "./replynotes.js";
 
 const NEAR_END = 48;
 
@@ -46,16 +47,9 @@ export class Transcript {
 
   addUser(id, text) {
     if (this.messages.has(id)) return;
-    const body = h("div", { class: "user-text" }, text);
-    const buttons = h(
-      "div",
-      { class: "message-buttons" },
-      iconButton("edit", "Edit and send again", () => this.startEdit(id)),
-      iconButton("copy", "Copy", (event) => copyText(text, event.currentTarget)),
-    );
-    const element = h("article", { class: "message user", "aria-label": "You" }, body, buttons);
-    this.list.append(element);
-    this.messages.set(id, { id, role: "user", element, body, buttons, text });
+    const message = new UserMessage(id, text, this.actions);
+    this.list.append(message.element);
+    this.messages.set(id, message);
     this.scrollToEnd();
   }
 
@@ -127,8 +121,8 @@ export class Transcript {
     entry.details = details;
     this.setStreaming(entry, false);
     if (/^ {0,3}\[[^\]]+\]:/m.test(entry.reply.source.text)) entry.reply.redraw();
-    entry.notes.replaceChildren(...this.notesOf(entry));
-    entry.footer.replaceChildren(...this.footerOf(entry));
+    entry.notes.replaceChildren(...notesOf(entry, this.actions));
+    entry.footer.replaceChildren(...footerOf(entry, this.actions));
     this.keepEnd();
   }
 
@@ -145,92 +139,6 @@ export class Transcript {
     this.view = view;
     for (const entry of this.messages.values()) entry.reply?.setView(view);
     this.keepEnd();
-  }
-
-  footerOf(entry) {
-    const { details } = entry;
-    const text = entry.reply.source.text;
-    const figures = h("div", { class: "reply-figures" });
-    for (const [value, title] of figuresOf(details)) {
-      figures.append(h("span", { title }, value));
-    }
-    const buttons = h(
-      "div",
-      { class: "message-buttons" },
-      iconButton("chart", "Show the figures of this reply", () => this.actions.showFigures(entry)),
-      iconButton("redo", "Write this reply again", () => this.actions.regenerate(entry.id)),
-      iconButton("copy", "Copy", (event) => copyText(text, event.currentTarget)),
-    );
-    return [figures, buttons];
-  }
-
-  notesOf(entry) {
-    const { details } = entry;
-    const notes = (details.notices ?? []).map((text) => h("p", { class: "note" }, text));
-    const button = (label, onclick) =>
-      h("button", { type: "button", class: "button", onclick }, label);
-    const { newChat, openSettings, regenerate, trim } = this.actions;
-    if (details.finish === "context") {
-      const text =
-        "The context is full, so the reply ends here. Start a new chat, or load the model with a larger context.";
-      const larger = button("Larger context", () => openSettings("context_length"));
-      notes.push(
-        h("div", { class: "note warn" }, h("p", {}, text), button("New chat", newChat), larger),
-      );
-    }
-    if (details.finish === "interrupted") {
-      notes.push(
-        h("p", { class: "note" }, "This reply was interrupted; what had arrived was kept."),
-      );
-    }
-    if (details.error) {
-      const again = button("Try again", () => regenerate(entry.id));
-      const box = h(
-        "div",
-        { class: "note error", role: "alert" },
-        h("p", {}, sentence(details.error.message)),
-      );
-      if (details.error.kind === "ContextLengthError") {
-        if (this.actions.canTrim()) {
-          box.append(button("Leave out the oldest messages", () => trim(entry.id)));
-        }
-        box.append(button("New chat", newChat));
-      } else {
-        box.append(again);
-      }
-      notes.push(box);
-    }
-    return notes;
-  }
-
-  startEdit(id) {
-    const entry = this.messages.get(id);
-    const box = h("textarea", { class: "edit-box", "aria-label": "Edit your message" });
-    box.value = entry.text;
-    box.rows = Math.min(12, entry.text.split("\n").length + 1);
-    const close = () => {
-      form.remove();
-      entry.body.hidden = entry.buttons.hidden = false;
-    };
-    const send = () => this.actions.edit(id, box.value).then((sent) => sent && close());
-    const hint = h("p", { class: "edit-hint" }, "The messages below will be replaced.");
-    const cancel = h("button", { type: "button", class: "button", onclick: close }, "Cancel");
-    const submit = h("button", { type: "submit", class: "button primary" }, "Send");
-    const form = h("form", { class: "edit-form" }, box, hint, h("div", {}, cancel, submit));
-    form.addEventListener("submit", (event) => (event.preventDefault(), send()));
-    box.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") {
-        event.stopPropagation();
-        close();
-      }
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-        event.preventDefault();
-        send();
-      }
-    });
-    entry.body.hidden = entry.buttons.hidden = true;
-    entry.element.prepend(form);
-    box.focus();
   }
 
   /** The token behind a token or ghost element, for the tooltip. */
@@ -259,45 +167,4 @@ export class Transcript {
     this.toEnd.hidden = true;
     this.keepEnd();
   }
-}
-
-/** [shown, explained] pairs of a reply's footer. */
-const NOT_EXACT =
-  "Typical acceptance kept tokens that the target alone would have drawn more rarely; " +
-  "choose the acceptance Exact in the settings for the target's own distribution";
-
-/** Of how many tokens there are, how fast they came and how many drafts were kept. */
-function speedOf(stats) {
-  const figures = [[`${count(stats.emitted)} tokens`, `in ${count(stats.rounds)} rounds`]];
-  if (stats.tokens_per_second !== null) {
-    const time = `${seconds(stats.decode_seconds)} of decoding`;
-    figures.push([`${rate(stats.tokens_per_second)} tokens/s`, time]);
-  }
-  if (stats.proposed) {
-    const drafts = `${count(stats.accepted)} of ${count(stats.proposed)} drafts accepted`;
-    figures.push([`${percent(stats.acceptance_rate)} accepted`, drafts]);
-    const mean = "mean accepted length: tokens per pass of the target";
-    figures.push([`${length(stats.mean_accepted_length)} per round`, mean]);
-  }
-  return figures;
-}
-
-function figuresOf(details) {
-  const { stats, finish, seed, prompt_tokens: prompt, reused_prompt_tokens: reused } = details;
-  const began = Boolean(stats?.rounds);
-  const figures = began ? speedOf(stats) : [];
-  if (began && prompt !== undefined) {
-    const kept = reused ? `, ${count(reused)} reused` : "";
-    const title = `Prompt of ${count(prompt)} tokens; ${count(reused)} were in memory already`;
-    figures.push([`prompt ${count(prompt)}${kept}`, title]);
-  }
-  if (began && seed !== undefined) {
-    const title =
-      "Set this seed to get the reply again; with speculation on auto, set the coupling to " +
-      "Same text per seed as well";
-    figures.push([`seed ${seed}`, title]);
-  }
-  if (details.exact === false) figures.push(["text changed by typical acceptance", NOT_EXACT]);
-  if (finish) figures.push([FINISHES[finish] ?? finish, `model ${details.model}`]);
-  return figures;
 }

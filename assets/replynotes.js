@@ -1,0 +1,38 @@
+/* What is said below a reply: notices, why it ended early, and what can be done about it. */
+
+import { h } from "./dom.js";
+import { sentence } from "./format.js";
+
+const FULL =
+  "The context is full, so the reply ends here. Start a new chat, or load the model with a larger context.";
+const INTERRUPTED = "This reply was interrupted; what had arrived was kept.";
+
+/** actions: { regenerate, newChat, openSettings, trim, canTrim } */
+export function notesOf({ id, details }, actions) {
+  const notes = (details.notices ?? []).map((text) => h("p", { class: "note" }, text));
+  if (details.finish === "context") notes.push(fullNote(actions));
+  if (details.finish === "interrupted") notes.push(h("p", { class: "note" }, INTERRUPTED));
+  if (details.error) notes.push(errorNote(id, details.error, actions));
+  return notes;
+}
+
+function fullNote({ newChat, openSettings }) {
+  const larger = button("Larger context", () => openSettings("context_length"));
+  return h("div", { class: "note warn" }, h("p", {}, FULL), button("New chat", newChat), larger);
+}
+
+function errorNote(id, error, { newChat, regenerate, trim, canTrim }) {
+  const text = h("p", {}, sentence(error.message));
+  const note = h("div", { class: "note error", role: "alert" }, text);
+  if (error.kind !== "ContextLengthError") {
+    note.append(button("Try again", () => regenerate(id)));
+    return note;
+  }
+  if (canTrim()) note.append(button("Leave out the oldest messages", () => trim(id)));
+  note.append(button("New chat", newChat));
+  return note;
+}
+
+function button(label, onclick) {
+  return h("button", { type: "button", class: "button", onclick }, label);
+}
