@@ -86,6 +86,9 @@ HOSTILE = """<img src=x onerror="window.pwned=1"> <script>window.pwned=2</script
 
 PLAIN = "Hello! This is a short reply from a script, with a few words to look at.\n"
 
+SLOW_PACE = 40
+"""Tokens a second of a reply to a message with the word "slowly"."""
+
 REPLIES = {"hostile": HOSTILE, "hello": PLAIN}
 
 
@@ -283,12 +286,13 @@ class FakeEngine:
         rounds = script(text, count, seed=len(asked), drafts=drafts)
         if "branches" in asked:
             rounds = tree_script()
+        pace = SLOW_PACE if "slowly" in asked else self.pace
         counter, started, emitted = StatsCounter(0.04), time.perf_counter(), 0
         tokens: list[EmittedToken] = []
         for trace in rounds:
             emitted += len(trace.emitted)
-            if self.pace and run.cancelled.wait(
-                max(0.0, started + emitted / self.pace - time.perf_counter())
+            if pace and run.cancelled.wait(
+                max(0.0, started + emitted / pace - time.perf_counter())
             ):
                 break
             if run.cancelled.is_set():

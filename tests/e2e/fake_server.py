@@ -1,15 +1,70 @@
-"""The real server with the scripted engine: python -m tests.e2e.fake_server PORT FOLDER [PACE]"""
+"""The real server with the scripted engine: python -m tests.e2e.fake_server PORT FOLDER [PACE]
+
+A line "reset" on its standard input puts everything back to how it was at the first start; the
+answer is a line "reset" on standard output.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
+from dataclasses import asdict
 from pathlib import Path
 
+from app.handlers import Services
+from app.preferences import View
 from app.run import serve
 from app.services import Application
+from app.settings import Settings
 from engine.folders import DataFolder
 from tests.fakes_engine import FakeEngine
 from tests.fakes_shelf import FakeShelf
+
+TARGET, DRAFTERS = "starter", ("ngram",)
+
+
+def reset(services: Services) -> None:
+    """Through the services that a page's requests go through, so that open pages hear of it."""
+    services.chat.close()
+    services.lab.close()
+    end_training(services)
+    for conversation in services.chat.conversations():
+        services.chat.delete(conversation["id"])
+    for download in services.shelf.downloads():
+        services.shelf.dismiss(download.id)
+    services.preferences.set_settings(asdict(Settings()))
+    services.preferences.set_view(asdict(View()))
+    load_first(services)
+
+
+def end_training(services: Services) -> None:
+    training = services.training
+    if training.job is None:
+        return
+    training.stop()
+    training.stop()
+    training.wait()
+    training.dismiss()
+
+
+def load_first(services: Services) -> None:
+    """What the first start loads, unless just that is loaded."""
+    loading = services.loading
+    loading.wait()
+    state = loading.state()
+    pair = {"target": TARGET, "drafters": list(DRAFTERS)}
+    request = asdict(Settings().load_request(TARGET, DRAFTERS))
+    is_first = state["pair"] == pair and state["loaded"]["request"] == request
+    if state["error"] or not is_first:
+        loading.start(TARGET, DRAFTERS)
+        loading.wait()
+
+
+def listen(services: Services) -> None:
+    for line in sys.stdin:
+        if line.strip() == "reset":
+            reset(services)
+            print("reset", flush=True)
 
 
 def main() -> None:
@@ -18,6 +73,7 @@ def main() -> None:
     trainer = (sys.executable, "-m", "tests.scripted_trainer")
     application = Application(FakeEngine(pace), FakeShelf(), folder, trainer)
     application.load_last()
+    threading.Thread(target=listen, args=(application.services,), daemon=True).start()
     serve(application, "127.0.0.1", port)
 
 

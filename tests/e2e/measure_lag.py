@@ -15,7 +15,8 @@ from playwright.sync_api import sync_playwright
 from app.conversations import Conversations
 from app.wire import WireEncoder, text_of
 from tests.e2e.chromium import find_chromium
-from tests.e2e.conftest import FLAGS, open_page
+from tests.e2e.conftest import FLAGS
+from tests.e2e.shared_page import load, new_page
 from tests.e2e.sites import fake_site
 from tests.e2e.steps import send
 from tests.fakes_engine import MARKDOWN, script
@@ -57,7 +58,7 @@ def main() -> None:
         site = fake_site(folder, PACE)
         site.start()
         chromium = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
-        page = open_page(chromium, f"{site.url}#chat-{conversation}")
+        page = load(new_page(chromium), f"{site.url}#chat-{conversation}")
         page.evaluate(WATCH)
         send(page, f"please {TOKENS} tokens")
         page.wait_for_function("window.end", timeout=180_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import AbstractContextManager
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page
 
 
 def send(page: Page, text: str) -> None:
@@ -19,8 +19,16 @@ def reply(page: Page, number: int = -1) -> Locator:
 
 def finished(page: Page, count: int = 1) -> Locator:
     """Wait until there are `count` complete replies; the last of them."""
-    expect(page.locator(".reply-footer .message-buttons")).to_have_count(count)
+    page.wait_for_function(  # looks at every frame, which `expect` does not
+        "count => document.querySelectorAll('.reply-footer .message-buttons').length === count",
+        arg=count,
+    )
     return reply(page)
+
+
+def reload(page: Page) -> None:
+    page.reload()
+    page.wait_for_selector(".forerun[data-ready]")
 
 
 def ask(page: Page, text: str, count: int = 1) -> Locator:

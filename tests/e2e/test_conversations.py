@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import open_page
-from tests.e2e.sites import Site
+from tests.e2e.shared_page import Watch, load
+from tests.e2e.sites import FakeSite
 from tests.e2e.steps import (
     ask,
     choose,
     finished,
+    reload,
     reply,
     send,
     setting,
@@ -71,42 +72,39 @@ def test_new_search_rename_delete_undo(page: Page) -> None:
     expect(names).to_have_text(["Striped horses"])
 
 
-def test_two_pages_queue_and_both_finish(browser: Browser, slow_site: Site) -> None:
-    first, second = open_page(browser, slow_site.url), open_page(browser, slow_site.url)
-    send(first, "one 200 tokens")
+def test_two_pages_queue_and_both_finish(page: Page, site: FakeSite) -> None:
+    first, second = page, load(page.context.new_page(), site.url)
+    send(first, "one slowly, 200 tokens")
     first.wait_for_selector(".reply-body .token")
     send(second, "two 40 tokens")
     expect(reply(second).locator(".reply-progress")).to_contain_text("place 1")
     stop_after(first, 10)
     assert token_count(finished(first)) < 200
     assert token_count(finished(second)) == 40
-    first.context.close()
-    second.context.close()
+    second.close()
 
 
-def test_reload_in_mid_reply_keeps_what_arrived(browser: Browser, slow_site: Site) -> None:
-    page = open_page(browser, slow_site.url)
-    send(page, "tell me 2000 tokens of it")
+def test_reload_in_mid_reply_keeps_what_arrived(page: Page) -> None:
+    send(page, "tell me slowly, 2000 tokens of it")
     page.wait_for_function("document.querySelectorAll('.reply-body .token').length > 30")
     page.reload()
     part = finished(page)
     expect(part.locator(".reply-figures")).to_contain_text("stopped")
     assert 30 < token_count(part) < 2000
     assert part.locator(".token.accepted").count() > 10
-    page.context.close()
 
 
-def test_page_survives_a_killed_server(browser: Browser, own_site: Site) -> None:
-    page = open_page(browser, own_site.url)
+def test_page_survives_a_killed_server(page: Page, site: FakeSite, watch: Watch) -> None:
     assert token_count(ask(page, "before, 25 tokens")) == 25
-    send(page, "tell me 2000 tokens of it")
+    send(page, "tell me slowly, 2000 tokens of it")
     page.wait_for_function(
         "[...document.querySelectorAll('.message.reply')].at(-1).querySelectorAll('.token').length"
         " > 100"
     )
-    own_site.kill()
+    assert watch.errors == []
+    site.kill()
     expect(page.locator("#offline")).to_be_visible()
-    own_site.start()
+    site.start()
     expect(page.locator("#offline")).to_be_hidden()
     part = finished(page, 2)
     expect(part.locator(".reply-figures")).to_contain_text("interrupted")
@@ -116,7 +114,7 @@ def test_page_survives_a_killed_server(browser: Browser, own_site: Site) -> None
     assert reply(page, 0).locator(".token.accepted").count() > 5
     expect(page.locator(".engine-status.ready")).to_be_visible()
     assert token_count(ask(page, "after, 35 tokens", 3)) == 35
-    page.context.close()
+    watch.errors.clear()  # of the time without a server
 
 
 def test_dropdowns_grey_with_reasons_and_hide_nothing(page: Page) -> None:
@@ -177,8 +175,7 @@ def test_little_memory_is_asked_about_first(page: Page) -> None:
     expect(page.locator("#engine-status")).to_contain_text("starter with")
 
 
-def test_settings_are_checked_kept_and_used(browser: Browser, slow_site: Site) -> None:
-    page = open_page(browser, slow_site.url)
+def test_settings_are_checked_kept_and_used(page: Page) -> None:
     setting(page, "seed", "77")
     setting(page, "speculate", "always")
     page.click("#open-settings")
@@ -190,8 +187,7 @@ def test_settings_are_checked_kept_and_used(browser: Browser, slow_site: Site) -
     page.keyboard.press("Escape")
     part = ask(page, "now 20 tokens")
     expect(part.locator(".reply-figures")).to_contain_text("seed 77")
-    page.reload()
-    page.wait_for_selector(".forerun[data-ready]")
+    reload(page)
     page.click("#open-settings")
     expect(page.locator("#setting-seed")).to_have_value("77")
     expect(page.locator("#setting-top_p")).to_have_value("0.95")
@@ -204,18 +200,15 @@ def test_settings_are_checked_kept_and_used(browser: Browser, slow_site: Site) -
     setting(page, "context_length", "0")
     page.click("#load")
     expect(page.locator(".engine-status.ready")).to_be_visible()
-    page.context.close()
 
 
-def test_downloads_show_progress_and_survive_a_reload(browser: Browser, site: Site) -> None:
-    page = open_page(browser, site.url)
+def test_downloads_show_progress_and_survive_a_reload(page: Page) -> None:
     page.click("#open-models")
     page.locator("[data-model=large]").get_by_role("button", name="Download").click()
     row = page.locator("[data-download=large]")
     expect(row).to_contain_text("2.51 GB of 5.03 GB")
     expect(row).to_contain_text("left")
-    page.reload()
-    page.wait_for_selector(".forerun[data-ready]")
+    reload(page)
     page.click("#open-models")
     row.get_by_role("button", name="Cancel").click()
     expect(row).to_contain_text("cancelled")
@@ -229,7 +222,6 @@ def test_downloads_show_progress_and_survive_a_reload(browser: Browser, site: Si
     page.fill("#repository", "no/such")
     page.keyboard.press("Enter")
     expect(page.locator("#models-body")).to_contain_text("no such repository")
-    page.context.close()
 
 
 def test_log_and_legend(page: Page) -> None:
@@ -240,8 +232,8 @@ def test_log_and_legend(page: Page) -> None:
     expect(page.locator("#legend-list")).to_contain_text("mean accepted length")
 
 
-def test_narrow_page_has_drawers_and_no_sideways_scroll(browser: Browser, site: Site) -> None:
-    page = open_page(browser, site.url, viewport={"width": 380, "height": 760})
+def test_narrow_page_has_drawers_and_no_sideways_scroll(page: Page) -> None:
+    page.set_viewport_size({"width": 380, "height": 760})
     ask(page, "markdown please")
     assert page.evaluate("document.documentElement.scrollWidth") <= 380
     page.click("#open-sidebar")
@@ -251,7 +243,6 @@ def test_narrow_page_has_drawers_and_no_sideways_scroll(browser: Browser, site: 
     expect(page.locator("#panel h2")).to_be_in_viewport()
     page.get_by_role("button", name="Close live figures").click()
     expect(page.locator("#open-panel")).to_be_focused()
-    page.context.close()
 
 
 def test_every_control_has_a_name(page: Page) -> None:
@@ -264,8 +255,7 @@ def test_every_control_has_a_name(page: Page) -> None:
     assert unnamed == []
 
 
-def test_a_drafter_keeps_its_own_settings(browser: Browser, own_site: Site) -> None:
-    page = open_page(browser, own_site.url)
+def test_a_drafter_keeps_its_own_settings(page: Page) -> None:
     choose(page, "#drafter-box", "recycle")
     nodes = page.locator("[data-tuning='recycle tree']")
     nodes.fill("99")
@@ -280,4 +270,3 @@ def test_a_drafter_keeps_its_own_settings(browser: Browser, own_site: Site) -> N
     expect(page.locator("#load")).to_have_text("Reload")
     page.click("#drafter-box .box-button")
     expect(nodes).to_have_value("64")
-    page.context.close()

@@ -5,11 +5,19 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import open_page
-from tests.e2e.sites import Site
-from tests.e2e.steps import answered, ask, finished, reply, send, stop_after, text_of, token_count
+from tests.e2e.steps import (
+    answered,
+    ask,
+    finished,
+    reload,
+    reply,
+    send,
+    stop_after,
+    text_of,
+    token_count,
+)
 from tests.fakes_engine import MARKDOWN, tokens_of
 
 pytestmark = pytest.mark.browser
@@ -17,9 +25,12 @@ pytestmark = pytest.mark.browser
 
 def test_reply_streams_and_keeps_its_figures(page: Page) -> None:
     send(page, "tell me about 300 tokens of it")
-    page.wait_for_function("document.querySelectorAll('.reply-body .token').length > 20")
-    expect(page.locator("#stop")).to_be_visible()
+    page.wait_for_function(
+        "document.querySelectorAll('.reply-body .token').length > 20 &&"
+        " document.querySelector('#stop').offsetParent"
+    )
     part = finished(page)
+    expect(page.locator("#stop")).to_be_hidden()
     figures = part.locator(".reply-figures").inner_text()
     assert token_count(part) == 300
     for expected in ("tokens/s", "% accepted", "per round", "prompt 52, 12 reused", "seed 4711"):
@@ -115,8 +126,7 @@ def test_tooltip_by_pointer_and_by_keyboard(page: Page) -> None:
     expect(tip).to_be_hidden()
 
 
-def test_switches_change_the_drawing_and_are_remembered(browser: Browser, slow_site: Site) -> None:
-    page = open_page(browser, slow_site.url)
+def test_switches_change_the_drawing_and_are_remembered(page: Page) -> None:
     part = ask(page, "tell me about 120 tokens of it")
     app = page.locator(".forerun")
     page.get_by_role("radio", name="Tokens").click()
@@ -126,12 +136,10 @@ def test_switches_change_the_drawing_and_are_remembered(browser: Browser, slow_s
         page.locator("#ghosts").click()
     expect(part.locator(".ghost").first).to_be_hidden()
     expect(page.locator("#key")).to_contain_text("model:tiny-draft")
-    page.reload()
-    page.wait_for_selector(".forerun[data-ready]")
+    reload(page)
     shown = {name: app.get_attribute(f"data-{name}") for name in ("view", "colour", "ghosts")}
     assert shown == {"view": "tokens", "colour": "drafter", "ghosts": "false"}
     assert reply(page).locator(".token-list .token").count() == 120
-    page.context.close()
 
 
 def test_outcome_is_not_told_by_colour_alone(page: Page) -> None:

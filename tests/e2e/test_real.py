@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from engine.folders import default_data_folder
 from engine.models.catalogue import Catalogue
 from engine.models.locate import locate
-from tests.e2e.conftest import Watch, open_page
+from tests.e2e.shared_page import Watch, attach, load, new_page
 from tests.e2e.sites import Site, real_site
 from tests.e2e.steps import ask, choose, finished, send, setting, stop_after, text_of, token_count
 
@@ -34,14 +34,28 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     running.stop()
 
 
-@pytest.fixture
-def page(browser: Browser, site: Site) -> Iterator[Page]:
-    watch = Watch()
-    opened = open_page(browser, site.url, watch, LOAD_TIMEOUT)
-    yield opened
+@pytest.fixture(scope="module")
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture(scope="module")
+def one_page(browser: Browser, site: Site, watch: Watch) -> Iterator[Page]:
+    opened = new_page(browser)
+    attach(opened, watch, site.url)
+    yield load(opened, site.url, LOAD_TIMEOUT)
     opened.context.close()
-    assert watch.errors == []
-    assert watch.foreign == []
+
+
+@pytest.fixture
+def page(one_page: Page, watch: Watch) -> Iterator[Page]:
+    """A new chat. What is loaded and set stays: each test says what it needs of that."""
+    one_page.click("#new-chat")
+    expect(one_page.locator("#welcome")).to_be_visible()
+    yield one_page
+    seen = list(watch.errors), list(watch.foreign)
+    watch.clear()
+    assert seen == ([], [])
 
 
 def engine_process(site: Site) -> psutil.Process:

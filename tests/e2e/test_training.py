@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import Watch, open_page
-from tests.e2e.sites import Site
-from tests.e2e.steps import answered
+from tests.e2e.shared_page import Watch
+from tests.e2e.sites import FakeSite
+from tests.e2e.steps import answered, reload
 
 pytestmark = pytest.mark.browser
 
@@ -19,10 +19,8 @@ def open_form(page: Page) -> None:
 
 
 def test_a_training_from_the_form_over_a_power_cut_to_its_use(
-    browser: Browser, own_site: Site
+    page: Page, site: FakeSite, watch: Watch
 ) -> None:
-    watch = Watch()
-    page = open_page(browser, own_site.url, watch)
     open_form(page)
     estimate = page.locator("#train-estimate")
     expect(estimate).to_contain_text("Every 100,000 tokens of data take")
@@ -43,11 +41,12 @@ def test_a_training_from_the_form_over_a_power_cut_to_its_use(
     expect(page.locator(".curve polyline")).to_have_count(4)
     expect(page.locator(".train-key")).to_contain_text("next token 40%")
 
-    own_site.kill()  # as a power cut does
-    own_site.start()
-    assert watch.foreign == []
-    page.goto(own_site.url)
+    assert watch.errors == []
+    site.kill()  # as a power cut does
+    site.start()
+    page.goto(site.url)
     page.wait_for_selector(".forerun[data-ready]")
+    watch.errors.clear()  # of the time without a server
     with answered(page, "train_options"):
         page.click("#open-train")
     expect(page.locator(".train-end")).to_contain_text("Interrupted")
@@ -55,8 +54,7 @@ def test_a_training_from_the_form_over_a_power_cut_to_its_use(
     stop = page.get_by_role("button", name="Stop and keep the best")
     expect(stop).to_be_visible()
 
-    page.reload()  # the training goes on without the page
-    page.wait_for_selector(".forerun[data-ready]")
+    reload(page)  # the training goes on without the page
     with answered(page, "train_options"):
         page.click("#open-train")
     expect(page.locator(".train-form")).to_be_hidden()
@@ -69,4 +67,3 @@ def test_a_training_from_the_form_over_a_power_cut_to_its_use(
     page.click("#open-train")
     page.get_by_role("button", name="Dismiss").click()
     expect(page.locator(".train-form")).to_be_visible()
-    page.context.close()
