@@ -63,7 +63,7 @@ class Forecast:
 
     @property
     def sentence(self) -> str:
-        data = f"about {self.tokens:,} answer tokens"
+        data = f"about {_rounded(self.tokens):,} answer tokens"
         right = f"its first token would be right {self.hits[0]:.0%} of the time"
         if not self.pays:
             return (
@@ -122,6 +122,12 @@ def expected_hits(kind: HeadKind, tokens: int) -> tuple[float, ...]:
         return below[1] if tokens >= points[0][0] else _scaled(points[0][1], tokens / points[0][0])
     share = math.log(tokens / below[0]) / math.log(above[0] / below[0])
     return tuple(low + share * (high - low) for low, high in zip(below[1], above[1], strict=True))
+
+
+def _rounded(tokens: int) -> int:
+    """To two digits: more would claim to know more."""
+    digits = 10 ** max(0, len(str(tokens)) - 2)
+    return round(tokens / digits) * digits
 
 
 def _scaled(hits: Sequence[float], share: float) -> tuple[float, ...]:
