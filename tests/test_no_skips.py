@@ -21,6 +21,7 @@ def test_skips_fail_where_ci_is_set(tmp_path: Path, source: str, ci: str, code: 
     (tmp_path / "test_small.py").write_text(source)
     (tmp_path / "conftest.py").write_text("from tests.no_skips import pytest_sessionfinish\n")
     env = {**os.environ, "CI": ci, "PYTHONPATH": str(ROOT)}
+    env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # they take seconds to import
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
     done = subprocess.run(
         command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False

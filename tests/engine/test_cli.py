@@ -157,12 +157,11 @@ def test_the_data_folder_without_the_option(
     assert seen[0].verbose is False
 
 
-def test_every_command_is_known_by_its_first_word() -> None:
+def test_every_command_is_known_by_its_first_word(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(command_names()) == len(COMMANDS)
     for name in command_names():
-        done = run_python([name, "--help"])
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith(f"usage: forerun {name}")
+        assert main([name, "--help"], COMMANDS) == 0
+        assert capsys.readouterr().out.startswith(f"usage: forerun {name}")
 
 
 def test_a_real_process_reports_one_line() -> None:
