@@ -126,7 +126,7 @@ def expected_hits(kind: HeadKind, tokens: int) -> tuple[float, ...]:
 
 def _rounded(tokens: int) -> int:
     """To two digits: more would claim to know more."""
-    digits = 10 ** max(0, len(str(tokens)) - 2)
+    digits: int = 10 ** max(0, len(str(tokens)) - 2)
     return round(tokens / digits) * digits
 
 
