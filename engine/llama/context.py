@@ -55,8 +55,17 @@ class Context(NativeContext):
     listener: is told of every pass whose layer inputs it may want.
     """
 
-    def __init__(self, model: Model, options: ContextOptions, abort: AbortFlag) -> None:
-        """Raises NativeError, or IncompatiblePairError for what the model cannot do."""
+    def __init__(
+        self,
+        model: Model,
+        options: ContextOptions,
+        abort: AbortFlag,
+        layers: LayerInputs | None = None,
+    ) -> None:
+        """layers: how layer inputs are read, by default as the architecture allows.
+
+        Raises NativeError, or IncompatiblePairError for what the model cannot do.
+        """
         if options.max_leaves > 1 and model.has_recurrent_state:
             raise IncompatiblePairError(
                 f"{model.path.stem} keeps a recurrent state, which cannot follow several branches "
@@ -66,7 +75,7 @@ class Context(NativeContext):
         self.listener: PassListener | None = None
         self._feeds_outputs = FINAL_STATE in options.layer_inputs
         self._has_states = options.embeddings or self._feeds_outputs
-        layers = _layer_inputs(model, options.layer_inputs)
+        layers = layers or _layer_inputs(model, options.layer_inputs)
         super().__init__(
             model,
             self._params(base_params(options.threads, abort, layers), model.has_recurrent_state),

@@ -113,13 +113,7 @@ def test_an_architecture_that_shows_no_layers_is_refused_at_once(llama: Eagle3Be
 
 def _with_layers(bench: Eagle3Bench, layers: CapturedLayers) -> Context:
     """A context of the llama target whose layers are captured instead of handed out."""
-
-    class Capturing(Context):
-        def _params(self) -> object:
-            self._layers = layers
-            return super()._params()
-
-    return Capturing(bench.model, ContextOptions(256, 33, THREADS), AbortFlag())
+    return Context(bench.model, ContextOptions(256, 33, THREADS), AbortFlag(), layers)
 
 
 def test_nodes_of_a_tree_are_what_chains_give(bench: Eagle3Bench) -> None:
