@@ -39,7 +39,7 @@ def test_more_data_is_right_more_often_and_less_far_ahead(kind: str) -> None:
     firsts = [expected_hits(kind, tokens)[0] for tokens in (1_000, 30_000, 70_000, 10**6, 10**9)]
     assert firsts == sorted(firsts) and firsts[-2] == firsts[-1] > 2 * firsts[0]
     for hits in CURVE[kind].values():
-        assert max(hits) == hits[0] and min(hits) > 0.0
+        assert 0.0 < min(hits) and max(hits) < hits[0] + 0.01
 
 
 def test_between_points_the_curve_follows_the_logarithm() -> None:
