@@ -14,7 +14,8 @@ from engine.models.catalogue import Catalogue
 from engine.models.files import size_text
 from engine.models.gguf import inspect
 from engine.models.locate import LocatedModel, locate
-from engine.train.collection import collect, corpus_folder, estimated_bytes, file_sha256, prepare
+from engine.models.trained import model_sha256
+from engine.train.collection import collect, corpus_folder, estimated_bytes, prepare
 from engine.train.prompt_files import prompt_count
 from engine.train.settings import CollectSettings, read_card
 from engine.train.shards import count
@@ -72,7 +73,7 @@ def find_place(arguments: argparse.Namespace) -> Place:
     if info.needs is not None or info.recurrent:
         reason = info.needs or "a recurrent model, for which nothing can draft"
         raise BadOptionError(f"{target.name} cannot be trained for: it is {reason}")
-    sha256 = file_sha256(target.path)
+    sha256 = model_sha256(target.path, folder)
     return Place(target, sha256, corpus_folder(folder.training, target, sha256))
 
 

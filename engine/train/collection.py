@@ -5,7 +5,6 @@ Nothing here loads native code; each collector is a process of its own (collect_
 
 from __future__ import annotations
 
-import hashlib
 import queue
 import time
 from collections.abc import Callable
@@ -47,11 +46,6 @@ class CollectReport:
     goal: int
     seconds: float
     seconds_left: float | None
-
-
-def file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def corpus_folder(training: Path, target: LocatedModel, sha256: str) -> Path:
