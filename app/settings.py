@@ -35,7 +35,8 @@ _LOADING = LoadRequest(target="")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Defaults suit a chat. seed None: a new random one for every reply."""
+    """Defaults suit a chat. seed None: a new random one for every reply. draft_max None: what
+    suits the way of drafting."""
 
     system_prompt: str = ""
     temperature: float = CHAT_SAMPLING.temperature
@@ -47,7 +48,7 @@ class Settings:
     max_tokens: int = LONGEST_REPLY
     overflow: Overflow = "refuse"
     speculate: Speculate = _DRAFTING.speculate
-    draft_max: int = _DRAFTING.draft_max
+    draft_max: int | None = _DRAFTING.draft_max
     draft_mode: DraftMode = _DRAFTING.mode
     coupling: Coupling = _DRAFTING.coupling
     acceptance: Acceptance = _DRAFTING.acceptance

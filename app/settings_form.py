@@ -14,7 +14,7 @@ TEXT_LIMIT = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One row of the settings form. optional: empty means None."""
+    """One row of the settings form. empty: what no entry stands for, "" where one is needed."""
 
     name: str
     label: str
@@ -25,7 +25,7 @@ class Field:
     maximum: float | None = None
     step: float | None = None
     choices: tuple[tuple[str, str], ...] = ()
-    optional: bool = False
+    empty: str = ""
 
 
 FIELDS = (
@@ -97,7 +97,7 @@ FIELDS = (
         0,
         2**53 - 1,
         1,
-        optional=True,
+        empty="random",
     ),
     Field(
         "max_tokens",
@@ -131,10 +131,12 @@ FIELDS = (
         "Longest draft",
         "integer",
         "Drafting",
-        "Tokens a drafter may propose in one round.",
+        "Tokens a drafter may propose in one round. Empty: 8 with Always, up to 16 with Auto, which"
+        " stops where it no longer pays.",
         1,
         64,
         1,
+        empty="automatic",
     ),
     Field(
         "draft_mode",
@@ -245,7 +247,7 @@ def field_value(name: str, value: Any) -> Any:
         if value not in [choice for choice, _ in known.choices]:
             raise BadOptionError(f"{known.label}: {value!r} is not one of the choices")
         return value
-    if value is None and known.optional:
+    if value is None and known.empty:
         return None
     return _number(known, value)
 

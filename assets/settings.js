@@ -71,7 +71,7 @@ export class SettingsForm {
       min: field.minimum,
       max: field.maximum,
       step: field.kind === "number" ? "any" : field.step,
-      placeholder: field.optional ? "random" : null,
+      placeholder: field.empty || null,
       inputmode: field.kind === "number" ? "decimal" : "numeric",
     });
   }
@@ -103,7 +103,7 @@ export class SettingsForm {
 
 function read(field, input) {
   if (field.kind === "text" || field.kind === "choice") return input.value;
-  if (input.value === "" && field.optional && !input.validity.badInput) return null;
+  if (input.value === "" && field.empty && !input.validity.badInput) return null;
   if (input.value === "") throw new Error(`${field.label} must be a number`);
   return Number(input.value);
 }

@@ -188,7 +188,7 @@ class RoundLoop:
         nodes = min(self._options.max_width - 1, self._target.length_limit - len(self.context))
         depth = min(
             self._controller.start_round(),
-            self._options.drafting.draft_max,
+            self._options.drafting.longest_draft,
             self._options.max_tokens - self._emitted - 1,
             nodes,
         )

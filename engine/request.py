@@ -69,22 +69,27 @@ CHAT_SAMPLING = SamplingParams(temperature=0.7, top_k=40, top_p=0.95, min_p=0.05
 """What suits a chat on the page; a command is greedy unless it is told otherwise."""
 
 
+LONGEST_AUTO_DRAFT = 16
+_LONGEST_BLIND_DRAFT = 8
+
+
 @dataclass(frozen=True, slots=True)
 class DraftParams:
-    """How far and how to draft. draft_max is the deepest proposal of a round, in tokens.
+    """How far and how to draft. draft_max: tokens a round may propose; None is what suits the way
+    of drafting: automatic drafting stops by itself where it no longer pays.
 
     acceptance: "typical" changes the text above temperature 0; see engine.typical.
     """
 
     speculate: Speculate = "auto"
-    draft_max: int = 8
+    draft_max: int | None = None
     mode: DraftMode = "sampled"
     coupling: Coupling = "best"
     acceptance: Acceptance = "exact"
 
     def __post_init__(self) -> None:
         _require_one_of(get_args(Speculate), self.speculate, "speculate")
-        _require(1 <= self.draft_max <= 64, "draft-max", "between 1 and 64")
+        _require(1 <= self.longest_draft <= 64, "draft-max", "between 1 and 64")
         _require_one_of(get_args(DraftMode), self.mode, "draft-mode")
         _require_one_of(get_args(Coupling), self.coupling, "coupling")
         _require_one_of(get_args(Acceptance), self.acceptance, "acceptance")
@@ -92,6 +97,13 @@ class DraftParams:
             raise BadOptionError(
                 "typical acceptance changes the text, and the coupling seed keeps it: choose one"
             )
+
+    @property
+    def longest_draft(self) -> int:
+        """The deepest proposal of a round, in tokens."""
+        if self.draft_max is not None:
+            return self.draft_max
+        return LONGEST_AUTO_DRAFT if self.speculate == "auto" else _LONGEST_BLIND_DRAFT
 
 
 @dataclass(frozen=True, slots=True)

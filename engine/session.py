@@ -175,8 +175,8 @@ def _controller(loaded: Loaded, request: GenerateRequest) -> Controller:
     if loaded.drafter is None or drafting.speculate == "off":
         return NeverDraft()
     if drafting.speculate == "always" or loaded.speed is None:
-        return AlwaysDraft(drafting.draft_max)
+        return AlwaysDraft(drafting.longest_draft)
     auto = loaded.speed.auto
     kind: TextKind = "sampled" if request.sampling.temperature > 0 else "greedy"
-    auto.begin_reply(drafting.draft_max, kind, request.max_tokens)
+    auto.begin_reply(drafting.longest_draft, kind, request.max_tokens)
     return auto

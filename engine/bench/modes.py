@@ -137,7 +137,7 @@ def drafting_modes(
         if length == AUTO:
             params = DraftParams(speculate="auto")
             auto = _mode(f"{drafter} auto", engine, settings, params, drafter)
-            modes.append(replace(auto, decides=True, draft_max=params.draft_max))
+            modes.append(replace(auto, decides=True, draft_max=params.longest_draft))
         else:
             params = DraftParams(speculate="always", draft_max=length)
             modes.append(_mode(f"{drafter} k={length}", engine, settings, params, drafter))

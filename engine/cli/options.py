@@ -79,7 +79,9 @@ def add_draft_options(parser: argparse.ArgumentParser) -> None:
     defaults = DraftParams()
     group = parser.add_argument_group("drafting")
     group.add_argument("--speculate", choices=get_args(Speculate), default=defaults.speculate)
-    _add_number(group, "--draft-max", defaults.draft_max, "K", "tokens a round")
+    group.add_argument(
+        "--draft-max", type=int, metavar="K", help="tokens a round (auto: up to 16, always: 8)"
+    )
     group.add_argument("--draft-mode", choices=get_args(DraftMode), default=defaults.mode)
     group.add_argument("--coupling", choices=get_args(Coupling), default=defaults.coupling)
 

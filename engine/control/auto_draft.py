@@ -16,7 +16,7 @@ from engine.control.draft_account import DraftAccount
 from engine.control.draft_accounts import DraftAccounts, TextKind
 from engine.control.draft_plan import DraftCosts, DraftPlan, best_price
 from engine.events import RoundTrace
-from engine.request import DraftParams
+from engine.request import LONGEST_AUTO_DRAFT
 
 _PROBE_SHARE = 0.01
 _MARGIN = 0.02  # of a plain round: below that a plan may be luck
@@ -54,7 +54,7 @@ class AutoDraft:
         self._cost = cost
         self._accounts = DraftAccounts()
         self._kind: TextKind = "greedy"
-        self._draft_max = DraftParams().draft_max
+        self._draft_max = LONGEST_AUTO_DRAFT
         self._tokens_left = 0
         self._round = _Round()
         self._price_share = 1.0  # of T(1): seconds per token at present

@@ -10,13 +10,13 @@ from typing import Any
 
 from engine.llama.context import Context
 
-_QUICK_WIDTHS = (1, 2, 3, 4, 5, 6, 8, 9)
+_QUICK_WIDTHS = (1, 2, 3, 4, 5, 6, 8, 9, 12, 17)
 _ALL_WIDTHS = (*range(1, 17), 24, 32)
 _DEEP_WIDTHS = (1, 4, 8)
 _SHALLOW = 32
 _AGREEMENT = 0.04  # median deviation from the median, as a share of it
 _PREFILL = {False: 128, True: 992}  # tokens, by thoroughness
-_SECONDS = {False: 3.0, True: 20.0}
+_SECONDS = {False: 5.0, True: 20.0}
 _PATIENCE = 4  # times the seconds for a machine that is busy otherwise: then no second depth
 _REPEATS = {False: (2, 5), True: (3, 9)}
 
