@@ -6,13 +6,14 @@ For each drafter plain decoding and drafting take turns, so that a ratio never c
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from app.loading import Loading
 from app.preferences import PreferencesFile
 from app.session import Sessions
+from app.settings import combined
 from app.task import Task, TaskState
 from app.writing import Generator
 from engine.bench.figures import BenchReport, ModeFigures, summarise
@@ -34,18 +35,18 @@ _LOAD_SECONDS = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class LabDrafter:
-    """One way to draft. drafters: as the dropdown names them. label: as it is shown."""
+    """One way to draft. drafters: as the dropdown names them. label: as it is shown.
+
+    expression: what is loaded for them.
+    """
 
     drafters: tuple[str, ...]
     label: str
+    expression: str
 
     @property
     def mode(self) -> str:
-        return f"{self.name} auto"
-
-    @property
-    def name(self) -> str:
-        return "+".join(self.drafters)
+        return f"{self.expression} auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class LabState(TaskState):
     """problems: drafters left out.
 
     recommended: drafters to choose, empty for plain decoding; None before there is advice.
+    predictions: label and expected speed-up of each drafter that was tried in short replies.
     """
 
     target: str = ""
@@ -74,6 +76,7 @@ class LabState(TaskState):
     sentence: str = ""
     recommended: tuple[str, ...] | None = None
     problems: tuple[str, ...] = ()
+    predictions: tuple[tuple[str, float], ...] = ()
 
 
 class Lab:
@@ -91,6 +94,13 @@ class Lab:
         self._preferences = preferences
         busy = "the Lab is measuring: wait until it is done, or stop it"
         self.task = Task("lab", busy, LabState(), sessions)
+
+    def drafter(self, drafters: tuple[str, ...], label: str) -> LabDrafter:
+        """Several are combined as the settings say."""
+        expression = combined(drafters, self._preferences.current.settings.combination)
+        if expression is None:
+            raise BadOptionError("choose a drafter to measure")
+        return LabDrafter(drafters, label, expression)
 
     def start(self, request: LabRequest) -> None:
         """Returns at once. RequestError while another one runs or a model is being loaded."""
@@ -111,7 +121,8 @@ class Lab:
         measured: list[LabDrafter] = []
         started = time.perf_counter()
         for number, drafter in enumerate(request.drafters):
-            follow = _Follower(self, number * 2 * len(request.prompts), started)
+            done = number * 2 * len(request.prompts)
+            follow = _Follower(self, drafter.label, done, started)
             try:
                 for taken in self._bench(request, drafter, follow).samples(request.prompts):
                     measured = [*measured, *([] if drafter in measured else [drafter])]
@@ -130,9 +141,17 @@ class Lab:
         self._load(request.target, drafter.drafters)
         sampling = self._preferences.current.settings.sampling_params()
         settings = BenchSettings(request.max_tokens, sampling)
-        engine = EngineUnderTest(self._engine.generate, self.task.is_stopped, no_process)
-        modes = [plain_mode(engine, settings), *drafting_modes(engine, settings, drafter.name)]
+        generate, stopped = self._engine.generate, self.task.is_stopped
+        engine = EngineUnderTest(generate, stopped, no_process, self._predicted)
+        modes = [
+            plain_mode(engine, settings),
+            *drafting_modes(engine, settings, drafter.expression),
+        ]
         return Bench(modes, greedy=sampling.temperature == 0.0, on_progress=follow)
+
+    def _predicted(self) -> Mapping[str, float]:
+        loaded = self._engine.loaded
+        return {} if loaded is None else loaded.predicted
 
     def _load(self, target: str, drafters: tuple[str, ...]) -> None:
         if self.task.is_stopped():
@@ -175,16 +194,24 @@ class Lab:
         left = seconds / done * (self.task.state.total - done) if done else None
         self.task.change(done=done, doing=doing, seconds_left=left)
 
+    def predict(self, label: str, speed_up: float) -> None:
+        predictions = dict(self.task.state.predictions)
+        if label not in predictions:
+            self.task.change(predictions=(*predictions.items(), (label, speed_up)))
+
 
 class _Follower:
     """One drafter's progress as part of the whole."""
 
-    def __init__(self, lab: Lab, done_before: int, started: float) -> None:
+    def __init__(self, lab: Lab, label: str, done_before: int, started: float) -> None:
         self._lab = lab
+        self._label = label
         self._done_before = done_before
         self._started = started
 
     def __call__(self, progress: BenchProgress) -> None:
+        for speed_up in progress.predicted.values():  # of the one mode that drafts
+            self._lab.predict(self._label, speed_up)
         self._say(self._done_before + progress.done, progress.doing)
 
     def says(self, doing: str) -> None:
@@ -207,6 +234,7 @@ def _shown(report: BenchReport, measured: Sequence[LabDrafter]) -> tuple[dict[st
             "plain": one.mode == PLAIN,
             "prompts": one.prompts,
             "tokens_per_second": one.tokens_per_second,
+            "predicted": one.predicted_speedup,
             "speedup": one.speedup,
             "low": one.speedup_low,
             "high": one.speedup_high,

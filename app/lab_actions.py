@@ -77,5 +77,6 @@ class LabActions:
         labels = {option.value: option.label for option in options}
         ways = dict.fromkeys(tuple(str(name) for name in way) for way in chosen if way)
         return tuple(
-            LabDrafter(way, " + ".join(labels.get(name, name) for name in way)) for way in ways
+            self._lab.drafter(way, " + ".join(labels.get(name, name) for name in way))
+            for way in ways
         )

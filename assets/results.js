@@ -4,13 +4,24 @@ import { h } from "./dom.js";
 import { percent, rate } from "./format.js";
 
 /** Elements for the figures of a measurement, none before there are any. */
-export function resultsOf({ figures = [], prompts, state }) {
+export function resultsOf({ figures = [], predictions = [], prompts, state }) {
+  const shown = new Set(figures.map((one) => one.label));
+  const awaited = predictions.filter(([label]) => !shown.has(label));
+  const expected = awaited.map(([label, speedup]) =>
+    h("p", { class: "lab-expected" }, `${label}: ${times(speedup)} expected, from short replies.`),
+  );
+  return [...measuredOf(figures, prompts, state), ...expected];
+}
+
+const times = (value) => `${value.toFixed(2)}×`;
+
+function measuredOf(figures, prompts, state) {
   if (!figures.length) return [];
   const measured = figures.at(-1).prompts; // plain decoding has a set for each drafter
   const categories = Object.keys(figures[0].by_category);
   const columns = categories.length > 1 ? categories : [];
   const widest = Math.max(...figures.map((one) => one.high), 1);
-  const names = ["", "speed-up", null, "tokens/s", "accepted", ...columns];
+  const names = ["", "expected", "speed-up", null, "tokens/s", "accepted", ...columns];
   const head = h("tr", {}, ...names.map(columnHead));
   const rows = figures.map((one) => resultRow(one, columns, widest));
   const table = h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows));
@@ -37,10 +48,11 @@ function resultRow(one, columns, widest) {
     "tr",
     {},
     h("th", { scope: "row" }, one.label),
-    h("td", {}, `${one.speedup.toFixed(2)}×`),
+    h("td", {}, one.predicted === null ? "–" : times(one.predicted)),
+    h("td", {}, times(one.speedup)),
     h("td", { class: "lab-bar-cell" }, bar),
     h("td", {}, rate(one.tokens_per_second)),
     h("td", {}, percent(one.plain ? null : one.acceptance_rate)),
-    ...columns.map((name) => h("td", {}, `${one.by_category[name].toFixed(2)}×`)),
+    ...columns.map((name) => h("td", {}, times(one.by_category[name]))),
   );
 }

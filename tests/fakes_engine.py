@@ -243,7 +243,8 @@ class FakeEngine:
             for name in names
             if name != "first"
         )
-        speed = SpeedSummary({1: 0.02, 2: 0.03}, 80.0, 2, True, predicted={"greedy": 1.25})
+        predicted = {"greedy": 1.25, "sampled": 1.5}
+        speed = SpeedSummary({1: 0.02, 2: 0.03}, 80.0, 2, True, predicted=predicted)
         self._loaded = LoadedSummary(request, target, drafters, True, None, speed=speed)
         return self._loaded
 

@@ -36,7 +36,8 @@ class ModeFigures:
     largest_gap: of the first differences from plain's text, in logits. memory_bytes: the largest
     resident size of the process seen (memory-mapped weights included, which processes share).
     oracle_share: of the speed that the best schedule would have reached; oracle_speedup: that one
-    over plain decoding (engine/control/oracle.py says what is assumed).
+    over plain decoding (engine/control/oracle.py says what is assumed). predicted_speedup: as it
+    was expected before the first prompt.
     """
 
     mode: str
@@ -58,6 +59,7 @@ class ModeFigures:
     is_peer: bool
     oracle_share: float | None
     oracle_speedup: float | None
+    predicted_speedup: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,7 @@ def _mode_figures(mode: str, samples: Sequence[BenchSample]) -> ModeFigures:
     rounds = max(1, sum(sample.stats.rounds for sample in samples))
     told = any(sample.stats.target_seconds for sample in samples)
     same = [sample.same_text for sample in samples if sample.same_text is not None]
+    predicted = [sample.predicted for sample in samples if sample.predicted is not None]
     memory = [sample.memory_bytes for sample in samples if sample.memory_bytes is not None]
     return ModeFigures(
         mode=mode,
@@ -194,6 +197,7 @@ def _mode_figures(mode: str, samples: Sequence[BenchSample]) -> ModeFigures:
         is_peer=samples[0].is_peer,
         oracle_share=_oracle_ratio(samples, lambda one: one.taken_seconds),
         oracle_speedup=_oracle_ratio(samples, lambda one: one.plain_seconds, inverse=True),
+        predicted_speedup=geometric_mean(predicted).mean if predicted else None,
     )
 
 

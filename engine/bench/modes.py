@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import psutil
 
 from engine.bench.samples import PLAIN, BenchMode, BenchReply
+from engine.control.draft_accounts import TextKind
 from engine.drafters.expression import parse_expression
 from engine.errors import RunError
 from engine.events import Finished, RoundTrace, RunEvent
@@ -17,6 +18,7 @@ from engine.request import DraftParams, GenerateRequest, Message, SamplingParams
 from engine.verify import top_two_gap
 
 _POLL_SECONDS = 0.25
+_PROBE_TOKENS = 32
 _REMEMBERING = ("recycle",)
 
 
@@ -53,11 +55,15 @@ class BenchSettings:
 
 @dataclass(frozen=True, slots=True)
 class EngineUnderTest:
-    """generate: starts a run. stopped: asked often; True ends the bench. pid: of its process."""
+    """generate: starts a run. stopped: asked often; True ends the bench. pid: of its process.
+
+    predicted: expected speed-ups of what is loaded, by kind of text.
+    """
 
     generate: Callable[[GenerateRequest], Running]
     stopped: Callable[[], bool]
     pid: Callable[[], int | None]
+    predicted: Callable[[], Mapping[str, float]] = dict
 
     def reply(self, request: GenerateRequest) -> BenchReply:
         """BenchStoppedError when it was asked to stop."""
@@ -112,6 +118,11 @@ AUTO = 0
 """Among lengths of drafts: as far as pays."""
 
 
+def _remembers(drafter: str) -> bool:
+    """Whether it would know the reply to a prompt that it saw answered before."""
+    return any(leaf.kind in _REMEMBERING for leaf in parse_expression(drafter).leaves())
+
+
 def length_groups(drafter: str, fixed: Sequence[int]) -> list[tuple[int, ...]]:
     """auto and the fixed lengths, those together that may share one loaded drafter.
 
@@ -119,8 +130,7 @@ def length_groups(drafter: str, fixed: Sequence[int]) -> list[tuple[int, ...]]:
     before, so it is loaded once for each.
     """
     lengths = (AUTO, *fixed)
-    leaves = parse_expression(drafter).leaves()
-    if any(leaf.kind in _REMEMBERING for leaf in leaves):
+    if _remembers(drafter):
         return [(length,) for length in lengths]
     return [lengths]
 
@@ -137,11 +147,27 @@ def drafting_modes(
         if length == AUTO:
             params = DraftParams(speculate="auto")
             auto = _mode(f"{drafter} auto", engine, settings, params, drafter)
-            modes.append(replace(auto, decides=True, draft_max=params.longest_draft))
+            predict = None if _remembers(drafter) else _predictor(engine, settings)
+            longest = params.longest_draft
+            modes.append(replace(auto, decides=True, draft_max=longest, predict=predict))
         else:
             params = DraftParams(speculate="always", draft_max=length)
             modes.append(_mode(f"{drafter} k={length}", engine, settings, params, drafter))
     return modes
+
+
+def _predictor(
+    engine: EngineUnderTest, settings: BenchSettings
+) -> Callable[[Sequence[TrialPrompt]], float | None]:
+    short = replace(settings, max_tokens=min(settings.max_tokens, _PROBE_TOKENS))
+    kind: TextKind = "sampled" if settings.sampling.temperature > 0 else "greedy"
+
+    def predict(prompts: Sequence[TrialPrompt]) -> float | None:
+        for prompt in prompts:
+            engine.reply(short.request(prompt, DraftParams(speculate="auto")))
+        return engine.predicted().get(kind)
+
+    return predict
 
 
 def _mode(

@@ -80,6 +80,17 @@ def oracle_sentences(report: BenchReport) -> list[str]:
     ]
 
 
+def prediction_sentences(report: BenchReport) -> list[str]:
+    """One for each mode whose speed-up was predicted before it was measured."""
+    return [
+        f"{one.mode}: {one.predicted_speedup:.2f}x was predicted from what passes cost and short "
+        f"replies, {one.speedup:.2f}x was measured "
+        f"({one.speedup / one.predicted_speedup - 1.0:+.0%})."
+        for one in report.overall
+        if one.predicted_speedup is not None
+    ]
+
+
 def _sections(report: BenchReport) -> list[tuple[str, str]]:
     modes = [figures.mode for figures in report.overall]
     drafting = [mode for mode in modes if mode != PLAIN]

@@ -7,8 +7,8 @@ speed drifts treats all of them alike.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from engine.bench.oracles import PassTimes, oracle_of
 from engine.bench.samples import (
@@ -27,13 +27,17 @@ _WARM_UP = TrialPrompt("Say hello in three languages.")  # not counted, and none
 
 @dataclass(frozen=True, slots=True)
 class BenchProgress:
-    """Replies done of all. doing: the mode whose reply comes next. seconds_left: None at first."""
+    """Replies done of all. doing: the mode whose reply comes next. seconds_left: None at first.
+
+    predicted: speed-ups by mode, as far as they were predicted before the first reply.
+    """
 
     done: int
     total: int
     doing: str
     seconds: float
     seconds_left: float | None
+    predicted: Mapping[str, float] = field(default_factory=dict)
 
 
 OnProgress = Callable[[BenchProgress], None]
@@ -53,6 +57,12 @@ def check_prompts(prompts: Sequence[TrialPrompt]) -> None:
         raise BadOptionError("a prompt occurs twice; what was learned from it would count twice")
 
 
+def probe_prompts(prompts: Sequence[TrialPrompt]) -> tuple[TrialPrompt, ...]:
+    """The first of each category, half of the prompts at most."""
+    firsts = tuple({prompt.category: prompt for prompt in reversed(prompts)}.values())[::-1]
+    return firsts[: max(1, len(prompts) // 2)]
+
+
 class Bench:
     """One run. greedy: whether text must equal plain's, so that it is compared."""
 
@@ -65,6 +75,7 @@ class Bench:
         self._done = 0
         self._total = 0
         self._started = 0.0
+        self._predicted: dict[str, float] = {}
 
     def samples(self, prompts: Sequence[TrialPrompt]) -> Iterator[tuple[BenchSample, ...]]:
         """The samples of one prompt after the other, all modes of a prompt together.
@@ -76,6 +87,7 @@ class Bench:
         for mode in self._modes:
             self._tell(f"{mode.name}: warming up")
             mode.reply(_WARM_UP)
+        self._predict(prompts)
         self._started = time.perf_counter()
         for index, prompt in enumerate(prompts):
             taken: dict[str, BenchReply] = {}
@@ -88,10 +100,20 @@ class Bench:
             self._tell("")
             yield self._compared(prompt, taken)
 
+    def _predict(self, prompts: Sequence[TrialPrompt]) -> None:
+        for mode in self._modes:
+            if mode.predict is None:
+                continue
+            self._tell(f"{mode.name}: short replies to predict its speed")
+            predicted = mode.predict(probe_prompts(prompts))
+            if predicted is not None:
+                self._predicted[mode.name] = predicted
+
     def _tell(self, doing: str) -> None:
         seconds = time.perf_counter() - self._started if self._started else 0.0
         left = seconds / self._done * (self._total - self._done) if self._done else None
-        self._on_progress(BenchProgress(self._done, self._total, doing, seconds, left))
+        predicted = dict(self._predicted)
+        self._on_progress(BenchProgress(self._done, self._total, doing, seconds, left, predicted))
 
     def _compared(
         self, prompt: TrialPrompt, taken: dict[str, BenchReply]
@@ -114,7 +136,8 @@ class Bench:
                 difference = self._difference(prompt, plain.tokens, reply.finished.tokens)
             sample = _sample(mode, prompt, reply, seconds_per_token(plain.stats))
             oracle = oracle_of(mode, replies, self._times) if self._greedy else None
-            samples.append(replace(sample, same_text=same, difference=difference, oracle=oracle))
+            judged = replace(sample, same_text=same, difference=difference, oracle=oracle)
+            samples.append(replace(judged, predicted=self._predicted.get(mode.name)))
         return tuple(samples)
 
     def _difference(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -31,6 +31,8 @@ class BenchMode:
     plain's is asked. is_peer: another program.
     drafter: the expression it drafts with, None for plain and for other programs. decides: how far
     to draft in each round, up to draft_max; such a mode is compared with its oracle.
+    predict: the speed-up to expect, from short replies to some prompts; None when too few tokens
+    came of them, or for a mode that has no such record.
     """
 
     name: str
@@ -40,6 +42,7 @@ class BenchMode:
     drafter: str | None = None
     decides: bool = False
     draft_max: int = 0
+    predict: Callable[[Sequence[TrialPrompt]], float | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,8 @@ class BenchSample:
 
     same_text: equal to plain's; None for plain itself and for sampled text. passes: rows and
     seconds of every target pass, as they were in the rounds. oracle: what the best schedule would
-    have reached on this text, for greedy chains of a mode that decides.
+    have reached on this text, for greedy chains of a mode that decides. predicted: the mode's
+    speed-up on all prompts, as expected before the first one.
     """
 
     mode: str
@@ -71,6 +75,7 @@ class BenchSample:
     passes: tuple[tuple[int, float], ...] = ()
     is_peer: bool = False
     oracle: OracleReport | None = None
+    predicted: float | None = None
 
     @property
     def seconds_per_token(self) -> float:
@@ -96,6 +101,7 @@ class BenchSample:
             "passes": [list(one) for one in self.passes],
             "is_peer": self.is_peer,
             "oracle": None if self.oracle is None else asdict(self.oracle),
+            "predicted": self.predicted,
             "stats": self.stats.to_json(),
         }
 
@@ -121,6 +127,7 @@ def sample_from_json(data: Mapping[str, Any]) -> BenchSample:
         passes=tuple((int(rows), float(seconds)) for rows, seconds in data["passes"]),
         is_peer=bool(data["is_peer"]),
         oracle=_oracle_from_json(data["oracle"]),
+        predicted=data.get("predicted"),
     )
 
 

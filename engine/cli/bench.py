@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import functools
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from engine.bench.figures import summarise
@@ -134,7 +135,8 @@ def _modes(arguments: argparse.Namespace, stack: contextlib.ExitStack) -> list[B
             gpu_layers=arguments.gpu_layers,
         )
         load_shown(client, request, verbose=arguments.verbose)
-        engine = EngineUnderTest(client.generate, _never, functools.partial(_pid, client))
+        pid, predicted = functools.partial(_pid, client), functools.partial(_predicted, client)
+        engine = EngineUnderTest(client.generate, _never, pid, predicted)
         if not modes:
             modes.append(plain_mode(engine, settings))
         modes.extend(drafting_modes(engine, settings, drafter, lengths))
@@ -148,6 +150,10 @@ def _modes(arguments: argparse.Namespace, stack: contextlib.ExitStack) -> list[B
 
 def _pid(client: EngineClient) -> int | None:
     return client.pid
+
+
+def _predicted(client: EngineClient) -> Mapping[str, float]:
+    return client.loaded.predicted if client.loaded is not None else {}
 
 
 def _never() -> bool:

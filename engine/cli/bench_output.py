@@ -11,7 +11,12 @@ from typing import Any
 
 from engine.bench.figures import BenchReport, ModeFigures, summarise
 from engine.bench.recommend import Candidate, recommend
-from engine.bench.report import html_report, oracle_sentences, peer_sentence
+from engine.bench.report import (
+    html_report,
+    oracle_sentences,
+    peer_sentence,
+    prediction_sentences,
+)
 from engine.bench.run import BenchProgress
 from engine.bench.samples import PLAIN, BenchSample, sample_from_json
 from engine.cli.options import sampling_params
@@ -126,6 +131,7 @@ class BenchFiles:
 
     def _html(self, report: BenchReport) -> str:
         notes = [_recommendation(report), peer_sentence(report), *oracle_sentences(report)]
+        notes += prediction_sentences(report)
         measured = self._measured(report)
         if measured < self.conditions.prompts:
             notes.append(f"Incomplete: {measured} of {self.conditions.prompts} prompts.")
@@ -165,7 +171,7 @@ def report_lines(report: BenchReport) -> list[str]:
     passes = "  ".join(f"{n}: {1e3 * value:.0f}" for n, value in report.pass_seconds.items())
     lines.append(f"T(n) in ms, medians of all rounds: {passes}")
     lines.append("Each prompt is asked once in each mode, its cache cleared before.")
-    lines.extend(oracle_sentences(report))
+    lines.extend((*oracle_sentences(report), *prediction_sentences(report)))
     lines.extend(line for line in (peer_sentence(report), _recommendation(report)) if line)
     return lines
 

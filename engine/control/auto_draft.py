@@ -14,7 +14,7 @@ from typing import Any
 from engine.control.cost import CostModel
 from engine.control.draft_account import DraftAccount
 from engine.control.draft_accounts import DraftAccounts, TextKind
-from engine.control.draft_plan import DraftCosts, DraftPlan, best_price
+from engine.control.draft_plan import DraftCosts, DraftPlan
 from engine.events import RoundTrace
 from engine.request import LONGEST_AUTO_DRAFT
 
@@ -183,6 +183,7 @@ class AutoDraft:
         plain, emitted = self._cost.pass_seconds(1), len(trace.emitted)
         self._tokens_left -= emitted
         took = trace.seconds.draft + self._cost.pass_seconds(width)
+        self._accounts.speed(self._kind).add(emitted, emitted * plain, took)
         self._price_share += _PRICE_WEIGHT * (took / max(1, emitted) / plain - self._price_share)
         self._price_share = min(self._price_share, 1.0)
         self._allowance = min(_LARGEST_ALLOWANCE, self._allowance + _PROBE_SHARE * emitted)
@@ -206,21 +207,9 @@ class AutoDraft:
         promising = self._plan(drafter).start_value > 0.0
         account.settle(saved, plain, state.number, promising)
 
-    def predicted_speed_up(self, drafter: str, kind: TextKind | None = None) -> float:
-        """Against plain decoding, on text like what was seen of late. kind: None is the reply's."""
-        account = self._accounts.known(drafter, kind or self._kind)
-        plain = self._cost.pass_seconds(1)
-        added = self._cost.added_seconds(max(self._draft_max, 1))
-        step = self._cost.draft_seconds(drafter)
-        table, shares = account.chance.table(), account.looks.shares()
-        return plain / best_price(added, step, plain, table, shares)
-
     def predictions(self) -> dict[TextKind, float]:
-        """Expected speed-up by kind of text, of the best drafter that was seen at work there."""
-        best: dict[TextKind, float] = {}
-        for drafter, kind in self._accounts.seen():
-            best[kind] = max(best.get(kind, 1.0), self.predicted_speed_up(drafter, kind))
-        return best
+        """Expected speed-up by kind of text: what the last replies of that kind had."""
+        return self._accounts.speed_ups()
 
     @property
     def has_drifted(self) -> bool:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from engine.control.draft_account import DraftAccount
+from engine.control.speed_record import SpeedRecord
 
 TextKind = Literal["greedy", "sampled"]
 """How a reply is chosen: a drafter's confidence means something else for each."""
 
-_LOOKS_TO_JUDGE = 16
-_VERSION = 1
+_VERSION = 2
 
 
 class DraftAccounts:
@@ -19,29 +19,31 @@ class DraftAccounts:
 
     def __init__(self) -> None:
         self._accounts: dict[tuple[str, TextKind], DraftAccount] = {}
+        self._speeds: dict[TextKind, SpeedRecord] = {}
 
     def of(self, drafter: str, kind: TextKind) -> DraftAccount:
         return self._accounts.setdefault((drafter, kind), DraftAccount())
 
-    def known(self, drafter: str, kind: TextKind) -> DraftAccount:
-        """Where there is none, an empty one that is not kept."""
-        return self._accounts.get((drafter, kind)) or DraftAccount()
+    def speed(self, kind: TextKind) -> SpeedRecord:
+        """Of the whole pair, whoever drafted."""
+        return self._speeds.setdefault(kind, SpeedRecord())
+
+    def speed_ups(self) -> dict[TextKind, float]:
+        """By kind of text, where enough was written."""
+        found = {kind: record.speed_up for kind, record in self._speeds.items()}
+        return {kind: value for kind, value in found.items() if value is not None}
 
     def begin_reply(self) -> None:
         for account in self._accounts.values():
             account.begin_reply()
+        for record in self._speeds.values():
+            record.begin_reply()
 
     def fade_others(self, drafter: str, kind: TextKind, tokens: int) -> None:
         """Tokens went by without a look from the drafters that were not asked."""
         for (name, of_kind), account in self._accounts.items():
             if name != drafter and of_kind == kind:
                 account.looks.fade(tokens)
-
-    def seen(self) -> Iterator[tuple[str, TextKind]]:
-        """Those that were looked at often enough to be judged."""
-        for (drafter, kind), account in self._accounts.items():
-            if account.looks.looks >= _LOOKS_TO_JUDGE:
-                yield drafter, kind
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -50,6 +52,7 @@ class DraftAccounts:
                 f"{kind} {drafter}": account.to_json()
                 for (drafter, kind), account in self._accounts.items()
             },
+            "speeds": {kind: record.to_json() for kind, record in self._speeds.items()},
         }
 
     @staticmethod
@@ -60,6 +63,11 @@ class DraftAccounts:
         accounts = DraftAccounts()
         for key, value in content["accounts"].items():
             kind, _, drafter = key.partition(" ")
-            known: TextKind = "sampled" if kind == "sampled" else "greedy"
-            accounts._accounts[drafter, known] = DraftAccount.from_json(value)
+            accounts._accounts[drafter, _text_kind(kind)] = DraftAccount.from_json(value)
+        for kind, value in content["speeds"].items():
+            accounts._speeds[_text_kind(kind)] = SpeedRecord.from_json(value)
         return accounts
+
+
+def _text_kind(name: str) -> TextKind:
+    return "sampled" if name == "sampled" else "greedy"

@@ -70,29 +70,6 @@ class DraftPlan:
         return self.look_value(0, 1.0)
 
 
-def best_price(
-    added: tuple[float, ...],
-    step: float,
-    plain: float,
-    chances: NDArray[np.float64],
-    shares: NDArray[np.float64],
-) -> float:
-    """Seconds per token of the best plan: the price at which a round is worth what it takes.
-
-    A round without a draft takes `plain` seconds and yields one token, so price + start_value
-    (price) = plain there; it is plain where nothing pays. By bisection.
-    """
-    low, high = 0.0, plain
-    for _ in range(14):
-        price = (low + high) / 2
-        plan = DraftPlan(DraftCosts(added, step, price), chances, shares)
-        if price + max(0.0, plan.start_value) > plain:
-            high = price
-        else:
-            low = price
-    return high
-
-
 def _cell(path_chance: float) -> int:
     if path_chance <= _PATHS[-1]:
         return _CELLS - 1

@@ -126,11 +126,6 @@ class LookHistory:
         mixed = self._recent + _COMMON_WEIGHT * common
         return np.asarray(mixed / mixed.sum(axis=1, keepdims=True))
 
-    @property
-    def looks(self) -> float:
-        """At first tokens, in all chats."""
-        return float(self._always[0].sum()) - _TYPICAL_WEIGHT
-
     def to_json(self) -> dict[str, Any]:
         return {"always": _rounded(self._always)}
 

@@ -96,6 +96,11 @@ class LoadedSummary:
         drafters = sum(drafter.memory_bytes for drafter in self.drafters)
         return self.target.bytes + self.target.kv_bytes + drafters
 
+    @property
+    def predicted(self) -> Mapping[str, float]:
+        """Expected speed-ups by kind of text, as far as they are known."""
+        return self.speed.predicted if self.speed is not None else {}
+
 
 @dataclass(frozen=True, slots=True)
 class LogLine:

@@ -96,6 +96,8 @@ def test_it_measures_every_drafter_against_plain_and_recommends_one(
     labels = [one["label"] for one in event["figures"]]
     assert labels == ["Plain decoding", "n-gram lookup", "SmolLM2 Draft 30M"]
     assert event["figures"][1]["speedup"] > 1.0
+    assert [one["predicted"] for one in event["figures"]] == [None, 1.5, 1.5]
+    assert event["predictions"] == (("n-gram lookup", 1.5), ("SmolLM2 Draft 30M", 1.5))
     assert set(event["figures"][1]["by_category"]) == {"coding", "math", "stem"}
     assert event["recommended"] in (("ngram",), ("model:tiny-draft",))
     assert "auto: " in event["sentence"]

@@ -9,8 +9,9 @@ import pytest
 
 from engine.control.auto_draft import AutoDraft
 from engine.control.cost import CostModel, DraftCost
-from engine.control.draft_plan import best_price
+from engine.control.draft_plan import DraftCosts, DraftPlan
 from engine.control.kept_chance import BINS, DEPTHS, confidence_bin
+from engine.control.speed_record import SpeedRecord
 from tests.engine.simulated_pair import NAME, Machine, Simulation, Text, simulate
 
 # Measured on two cores: weights of 4 bits, where a pass over n tokens takes n times as long, and
@@ -34,14 +35,14 @@ def informed_speed_up(machine: Machine, text: Text) -> float:
     right = np.bincount(bins, weights=text.right, minlength=BINS)
     chances = right / np.maximum(np.bincount(bins, minlength=BINS), 1)
     cost = machine.cost_model()
-    price = best_price(
-        cost.added_seconds(8),
-        machine.step / 1e3,
-        cost.pass_seconds(1),
-        np.tile(chances, (DEPTHS, 1)),
-        np.tile(shares, (2, 1)),
-    )
-    return cost.pass_seconds(1) / price
+    added, step, plain = cost.added_seconds(8), machine.step / 1e3, cost.pass_seconds(1)
+    tables = np.tile(chances, (DEPTHS, 1)), np.tile(shares, (2, 1))
+    low, high = 0.0, plain
+    for _ in range(14):  # the price of a token at which a round is worth what it takes
+        price = (low + high) / 2
+        saved = DraftPlan(DraftCosts(added, step, price), *tables).start_value
+        low, high = (low, price) if price + max(0.0, saved) > plain else (price, high)
+    return plain / high
 
 
 def joined(parts: list[Text]) -> Text:
@@ -163,8 +164,21 @@ def test_what_was_learned_outlives_the_load() -> None:
     [
         {},
         {"version": 99, "accounts": {}},
-        {"version": 1, "accounts": {"greedy m": {}}},
-        {"version": 1, "accounts": {"greedy m": {"chance": {"kept": [[1]], "tried": [[1]]}}}},
+        {"version": 1, "accounts": {}, "speeds": {}},
+        {"version": 2, "accounts": {}},
+        {"version": 2, "accounts": {"greedy m": {}}, "speeds": {}},
+        {
+            "version": 2,
+            "accounts": {"greedy m": {"chance": {"kept": [[1]], "tried": [[1]]}}},
+            "speeds": {},
+        },
+        {"version": 2, "accounts": {}, "speeds": {"greedy": {"logarithms": 0.0}}},
+        {
+            "version": 2,
+            "accounts": {},
+            "speeds": {"greedy": {"logarithms": float("nan"), "tokens": 1}},
+        },
+        {"version": 2, "accounts": {}, "speeds": {"greedy": {"logarithms": 1.0, "tokens": -1}}},
     ],
 )
 def test_a_damaged_record_is_refused(content: dict[str, object]) -> None:
@@ -175,18 +189,44 @@ def test_a_damaged_record_is_refused(content: dict[str, object]) -> None:
 @pytest.mark.parametrize("acceptance", [0.6, 0.8, 0.95])
 def test_the_speed_up_is_predicted(acceptance: float) -> None:
     simulation = simulate(MEMORY_BOUND, texts(acceptance, 4))
-    predicted = simulation.auto.predicted_speed_up(NAME)
+    predicted = simulation.auto.predictions()["greedy"]
     later = Simulation(simulation.auto, MEMORY_BOUND)
     for seed in range(20, 30):
         later.reply(Text.of(acceptance, 128, seed))
-    assert predicted == pytest.approx(later.speed_up, rel=0.12)
+    assert predicted == pytest.approx(later.speed_up, rel=0.1)
+
+
+def test_where_nothing_pays_plain_speed_is_predicted() -> None:
+    predicted = simulate(SLOW_DRAFTER, texts(0.9, 2)).auto.predictions()
+    assert predicted["greedy"] == pytest.approx(1.0, abs=0.03)
+
+
+def test_nothing_is_predicted_from_a_few_tokens() -> None:
+    assert simulate(MEMORY_BOUND, texts(0.9, 1, length=16)).auto.predictions() == {}
+
+
+def test_predictions_outlive_the_load() -> None:
+    learned = simulate(MEMORY_BOUND, texts(0.9, 3)).auto
+    auto = AutoDraft(MEMORY_BOUND.cost_model())
+    auto.recall(json.loads(json.dumps(learned.to_json())))
+    assert auto.predictions()["greedy"] == pytest.approx(learned.predictions()["greedy"], rel=0.01)
+
+
+def test_replies_count_by_their_tokens_and_late_ones_more() -> None:
+    record = SpeedRecord()
+    for plain, taken in ((400.0, 100.0), (100.0, 100.0)):
+        record.begin_reply()
+        record.add(50, plain, taken)
+    early_share = 0.999**50 / (1 + 0.999**50)
+    assert record.speed_up == pytest.approx(4.0**early_share)
 
 
 def test_greedy_and_sampled_replies_are_learned_apart() -> None:
     simulation = simulate(MEMORY_BOUND, texts(0.2, 6))
-    greedy = simulation.auto.predicted_speed_up(NAME)
+    greedy = simulation.auto.worth(NAME)
     simulation.auto.begin_reply(8, "sampled", 100)
-    assert simulation.auto.predicted_speed_up(NAME) > greedy + 0.2
+    assert simulation.auto.worth(NAME) > greedy
+    assert set(simulation.auto.predictions()) == {"greedy"}
 
 
 # Choosing

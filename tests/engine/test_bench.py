@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -18,7 +19,8 @@ from engine.bench.modes import (
     length_groups,
     plain_mode,
 )
-from engine.bench.run import Bench, BenchProgress
+from engine.bench.report import prediction_sentences
+from engine.bench.run import Bench, BenchProgress, probe_prompts
 from engine.bench.samples import BenchMode, BenchReply, sample_from_json
 from engine.errors import BadOptionError
 from engine.events import EmittedToken, Finished, ProposedToken, RoundSeconds, RoundTrace
@@ -210,6 +212,50 @@ def test_a_drafter_that_remembers_texts_is_loaded_once_for_each_mode() -> None:
     auto, fixed = drafting_modes(under_test, settings, "ngram", (AUTO, 3))
     assert (auto.name, auto.decides) == ("ngram auto", True)
     assert (fixed.name, fixed.decides) == ("ngram k=3", False)
+
+
+def test_a_speed_up_is_predicted_from_short_replies_and_kept_with_the_samples() -> None:
+    told: list[BenchProgress] = []
+    plain, fast = modes_of({"plain": PLAIN, "fast": FAST}, [])
+    probed: list[TrialPrompt] = []
+
+    def predict(prompts: Sequence[TrialPrompt]) -> float:
+        probed.extend(prompts)
+        return 1.6
+
+    bench = Bench([plain, replace(fast, predict=predict)], greedy=True, on_progress=told.append)
+    samples = [sample for taken in bench.samples(PROMPTS) for sample in taken]
+    assert probed == [PROMPTS[0]], "one of three: half of them at most"
+    assert told[1].predicted == {} and told[-1].predicted == {"fast": 1.6}
+    report = summarise([sample_from_json(sample.to_json()) for sample in samples])
+    assert [one.predicted_speedup for one in report.overall] == [None, pytest.approx(1.6)]
+    (said,) = prediction_sentences(report)
+    assert "fast: 1.60x was predicted" in said and "2.00x was measured (+25%)" in said
+
+
+def test_every_kind_of_text_is_probed() -> None:
+    prompts = [TrialPrompt(f"{kind} {n}", kind) for kind in ("code", "prose") for n in range(3)]
+    assert [prompt.text for prompt in probe_prompts(prompts)] == ["code 0", "prose 0"]
+    assert probe_prompts(prompts[:1]) == tuple(prompts[:1])
+
+
+def test_predictions_come_from_the_engine_s_record_of_that_kind_of_text() -> None:
+    engine = FakeEngine()
+    record = {"greedy": 1.5, "sampled": 1.2}
+    under_test = EngineUnderTest(engine.generate, lambda: False, lambda: None, lambda: record)
+    sampled = BenchSettings(64, SamplingParams(temperature=1.0))
+    (mode,) = drafting_modes(under_test, sampled, "ngram")
+    assert mode.predict is not None and mode.predict([TrialPrompt("a"), TrialPrompt("b")]) == 1.2
+    assert [request.max_tokens for request in engine.requests] == [32, 32]
+    (greedy,) = drafting_modes(under_test, BenchSettings(8, SamplingParams()), "ngram")
+    assert greedy.predict is not None and greedy.predict([TrialPrompt("a")]) == 1.5
+    assert engine.requests[-1].max_tokens == 8
+
+
+def test_a_drafter_that_remembers_texts_is_not_probed_with_them() -> None:
+    under_test = EngineUnderTest(FakeEngine().generate, lambda: False, lambda: None)
+    (mode,) = drafting_modes(under_test, BenchSettings(8, SamplingParams()), "recycle")
+    assert mode.predict is None
 
 
 def test_a_prompt_that_occurs_twice_is_refused() -> None:
