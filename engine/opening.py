@@ -69,13 +69,16 @@ class Opener:
         with contextlib.ExitStack() as opened:
             model = self.loader.open_target(plan, setup.repack, report)
             opened.callback(model.close)
+            if strict is None:
+                setup = self.tuning.with_attention(plan, setup, model, report)
             # A drafter may refer to the context: it is opened before it, and closed before it.
             caches = opened.enter_context(contextlib.ExitStack())
             earlier = _earlier_texts(plan, model)
-            drafter = self._drafter(plan, model, tap, earlier, report)
+            drafter = self._drafter(plan, setup, model, tap, earlier, report)
             if drafter is not None:
                 opened.callback(drafter.close)
-            context = Context(model, _context_options(plan, drafter, tap, strict), self.abort)
+            options = _context_options(plan, setup, drafter, tap, exact=strict is not None)
+            context = Context(model, options, self.abort)
             caches.callback(context.close)
             tap.connect(context)
             if drafter is not None:
@@ -106,11 +109,12 @@ class Opener:
         if plan.request.numerics != "strict":
             return None, self.tuning.setup(plan)
         strict = self.loader.strict_setup(plan, report)
-        return strict, Setup(plan.threads, strict.repack)
+        return strict, Setup(plan.threads, strict.repack, not strict.flash_attention)
 
     def _drafter(
         self,
         plan: LoadPlan,
+        setup: Setup,
         model: Model,
         tap: TargetTap,
         earlier: EarlierTexts | None,
@@ -130,13 +134,14 @@ class Opener:
             tap=tap,
             earlier=earlier,
             measurements=Measurements(self.folder.measurements_file),
+            plain_attention=setup.plain_attention,
             report=report,
         )
         return build_drafter(plan.expression, workshop)
 
 
 def _context_options(
-    plan: LoadPlan, drafter: Drafter | None, tap: TargetTap, strict: StrictSetup | None
+    plan: LoadPlan, setup: Setup, drafter: Drafter | None, tap: TargetTap, *, exact: bool
 ) -> ContextOptions:
     return ContextOptions(
         plan.context_length,
@@ -144,10 +149,17 @@ def _context_options(
         plan.threads,
         max_leaves=drafter.max_leaves if drafter is not None else 1,
         embeddings=drafter is not None and drafter.needs == "final hidden state",
-        flash_attention=strict.flash_attention if strict is not None else None,
-        exact_order=strict is not None,
+        flash_attention=_flash_attention(setup, exact),
+        exact_order=exact,
         layer_inputs=tap.layers,
     )
+
+
+def _flash_attention(setup: Setup, exact: bool) -> bool | None:
+    """Where it is not exact, llama.cpp may refuse what it cannot do."""
+    if setup.plain_attention:
+        return False
+    return True if exact else None
 
 
 def _require_rollback(plan: LoadPlan, context: Context) -> None:

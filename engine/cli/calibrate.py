@@ -87,9 +87,10 @@ def _reply(client: EngineClient, text: str, drafting: DraftParams, tokens: int) 
 def _lines(target: str, speed: SpeedSummary, probe: Mapping[str, Any]) -> list[str]:
     plain = speed.passes[1]
     weights = "repacked" if speed.repack else "not repacked"
+    attention = "plain" if speed.plain_attention else "fused"
     lines = [
         f"{target}: {1 / plain:.1f} tokens/s plain, prompts {speed.prefill:.0f} tokens/s"
-        f" ({speed.threads} threads, weights {weights})",
+        f" ({speed.threads} threads, weights {weights}, attention {attention})",
         f"{'tokens a pass':>13} {'ms':>8} {'x of one':>8} {'ms a token':>10}",
     ]
     for width, seconds in sorted(speed.passes.items()):
@@ -121,6 +122,7 @@ def _json(speed: SpeedSummary) -> dict[str, Any]:
     return {
         "threads": speed.threads,
         "repack": speed.repack,
+        "plain_attention": speed.plain_attention,
         "prefill_tokens_per_second": speed.prefill,
         "pass_seconds": {str(width): seconds for width, seconds in speed.passes.items()},
         "drafters": [asdict(drafter) for drafter in speed.drafters],

@@ -148,7 +148,12 @@ def _build_model(
     try:
         context = Context(
             model,
-            ContextOptions(workshop.context_length, 1, workshop.threads),
+            ContextOptions(
+                workshop.context_length,
+                1,
+                workshop.threads,
+                flash_attention=False if workshop.plain_attention else None,
+            ),
             workshop.abort,
         )
     except BaseException:

@@ -20,6 +20,7 @@ Report = Callable[[str, float], None]
 class Workshop:
     """find_model: catalogue id or path to a file. tap: for drafters that read the target's layers.
     earlier: texts to copy from besides the chat. measurements: where searches left their results.
+    plain_attention: whether models do without llama.cpp's fused kernel.
 
     report: what is being done, share of it done.
     """
@@ -36,3 +37,4 @@ class Workshop:
     tap: TargetTap = field(default_factory=TargetTap)
     earlier: EarlierTexts | None = None
     measurements: Measurements | None = None
+    plain_attention: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,29 @@ from engine.drafters.base import Drafter, Measurable
 from engine.errors import RunError
 from engine.folders import DataFolder
 from engine.llama.context import Context
+from engine.llama.library import devices
+from engine.llama.model import Model
 from engine.loading import LoadPlan, Report
 from engine.measure.advice import advice, break_evens
+from engine.measure.attention import plain_attention_is_faster
 from engine.measure.calibrate import Calibration, calibrate, plain_seconds
 from engine.measure.measurements import PASSES, Measurements, measurement_key
+from engine.models.memory import ModelPlan, estimate, free_ram
 from engine.process.messages import DraftSpeed, SpeedSummary
+
+_MEMORY_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How a target is loaded: repack: weights rearranged for this processor's kernels."""
+    """How a target is loaded. repack: weights rearranged for this processor's kernels.
+
+    plain_attention: without llama.cpp's fused kernel ("flash attention").
+    """
 
     threads: int
     repack: bool = True
+    plain_attention: bool = False
 
 
 class Tuning:
@@ -49,7 +59,22 @@ class Tuning:
         return Setup(int(found["threads"]), bool(found["repack"]))
 
     def keep_setup(self, plan: LoadPlan, setup: Setup) -> None:
-        self._put(self._setup_key(plan), asdict(setup))
+        self._put(self._setup_key(plan), {"threads": setup.threads, "repack": setup.repack})
+
+    def with_attention(self, plan: LoadPlan, setup: Setup, model: Model, report: Report) -> Setup:
+        """The setup with the faster attention, measured at the first load. Stays with llama.cpp's
+        choice on graphics cards, and where plain products would not fit into memory."""
+        needed = estimate(ModelPlan(plan.info, flash_attention=False), plan.context_length)
+        on_card = bool(devices()) and plan.request.gpu_layers != 0
+        if on_card or needed.kv + needed.buffers > _MEMORY_SHARE * free_ram():
+            return setup
+        key = self._key("attention", plan, setup)
+        found = self._measured.get(key)
+        if found is None or not isinstance(found.get("plain"), bool):
+            report("measuring this machine", 0.0)
+            found = {"plain": plain_attention_is_faster(model, setup.threads)}
+            self._put(key, found)
+        return replace(setup, plain_attention=found["plain"])
 
     def pair(
         self,
@@ -113,6 +138,7 @@ class Tuning:
 
     def _key(self, kind: str, plan: LoadPlan, setup: Setup) -> str:
         place = f"threads={setup.threads}|repack={setup.repack}|{plan.request.numerics}"
+        place += "|plain attention" if setup.plain_attention else ""
         device = f"gpu={plan.request.gpu_layers}|{self._version}"
         return measurement_key(kind, plan.target.path, f"{place}|{device}")
 
@@ -161,6 +187,7 @@ class PairSpeed:
             self.setup.repack,
             tuple(speeds),
             {str(kind): value for kind, value in self.auto.predictions().items()},
+            self.setup.plain_attention,
         )
 
 

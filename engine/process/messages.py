@@ -64,7 +64,8 @@ class SpeedSummary:
     tokens per second.
 
     predicted: expected speed-up of automatic drafting over plain decoding, by kind of text
-    ("greedy", "sampled"), from these costs and what was seen of the drafter so far.
+    ("greedy", "sampled"), from what the last replies gained. plain_attention: without llama.cpp's
+    fused kernel.
     """
 
     passes: Mapping[int, float]
@@ -73,6 +74,7 @@ class SpeedSummary:
     repack: bool
     drafters: tuple[DraftSpeed, ...] = ()
     predicted: Mapping[str, float] = field(default_factory=dict)
+    plain_attention: bool = False
 
 
 @dataclass(frozen=True, slots=True)
