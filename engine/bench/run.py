@@ -64,12 +64,21 @@ def probe_prompts(prompts: Sequence[TrialPrompt]) -> tuple[TrialPrompt, ...]:
 
 
 class Bench:
-    """One run. greedy: whether text must equal plain's, so that it is compared."""
+    """One run. greedy: whether text must equal plain's, so that it is compared. predicts: speed-ups
+    are predicted first; a run that is gone on with has its predictions."""
 
-    def __init__(self, modes: Sequence[BenchMode], *, greedy: bool, on_progress: OnProgress):
+    def __init__(
+        self,
+        modes: Sequence[BenchMode],
+        *,
+        greedy: bool,
+        on_progress: OnProgress,
+        predicts: bool = True,
+    ) -> None:
         check_modes(modes)
         self._modes = modes
         self._greedy = greedy
+        self._predicts = predicts
         self._on_progress = on_progress
         self._times = PassTimes()
         self._done = 0
@@ -102,7 +111,7 @@ class Bench:
 
     def _predict(self, prompts: Sequence[TrialPrompt]) -> None:
         for mode in self._modes:
-            if mode.predict is None:
+            if mode.predict is None or not self._predicts:
                 continue
             self._tell(f"{mode.name}: short replies to predict its speed")
             predicted = mode.predict(probe_prompts(prompts))

@@ -91,7 +91,12 @@ def _measure(
     progress: list[BenchProgress] = []
     with contextlib.ExitStack() as stack:
         modes = _modes(arguments, stack)
-        bench = Bench(modes, greedy=arguments.temperature == 0.0, on_progress=progress.append)
+        bench = Bench(
+            modes,
+            greedy=arguments.temperature == 0.0,
+            on_progress=progress.append,
+            predicts=not samples,
+        )
         for taken in bench.samples(prompts):
             samples.extend(taken)
             for sample in taken:

@@ -233,6 +233,13 @@ def test_a_speed_up_is_predicted_from_short_replies_and_kept_with_the_samples() 
     assert "fast: 1.60x was predicted" in said and "2.00x was measured (+25%)" in said
 
 
+def test_a_run_that_is_gone_on_with_predicts_nothing_anew() -> None:
+    plain, fast = modes_of({"plain": PLAIN, "fast": FAST}, [])
+    mode = replace(fast, predict=lambda prompts: pytest.fail("probed"))
+    bench = Bench([plain, mode], greedy=True, on_progress=lambda _: None, predicts=False)
+    assert {sample.predicted for sample in next(bench.samples(PROMPTS))} == {None}
+
+
 def test_every_kind_of_text_is_probed() -> None:
     prompts = [TrialPrompt(f"{kind} {n}", kind) for kind in ("code", "prose") for n in range(3)]
     assert [prompt.text for prompt in probe_prompts(prompts)] == ["code 0", "prose 0"]
