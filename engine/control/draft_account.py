@@ -110,6 +110,7 @@ class DraftAccount:
     def begin_reply(self) -> None:
         """Other text: what was seen last says less, and a rest is over sooner."""
         self.looks.fade(_TOKENS_OF_A_REPLY)
+        self.chance.begin_text()
         self._looks_since_plan = self._patience = _REPLAN_LOOKS
         self._next_rest = max(_SHORTEST_REST, self._next_rest // 4)
 

@@ -20,6 +20,9 @@ DEPTHS = 3
 _CENTRES = tuple((low + high) / 2 for low, high in zip((0.0, *EDGES), (*EDGES, 1.0), strict=True))
 _PRIOR_WEIGHT = 6.0
 _DEPTH_WEIGHT = 12.0
+_RECENT = 0.97  # of a token, when one more was judged
+_USUAL_WEIGHT = 3.0  # in rejected tokens
+_LARGEST_SEVERITY = 4.0
 
 
 def confidence_bin(confidence: float) -> int:
@@ -31,26 +34,43 @@ class KeptChance:
 
     Bins start as honest confidences that a few tokens outweigh. Means are made to rise with the
     confidence (isotonic regression, pool adjacent violators); a depth's own record counts as far
-    as it is long, the record of all depths stands in for the rest.
+    as it is long, the record of all depths stands in for the rest. Texts differ: where more or
+    fewer tokens were rejected of late than that says, all chances of rejection are scaled.
     """
 
     def __init__(self) -> None:
         self._kept = np.zeros((DEPTHS, BINS))
         self._tried = np.zeros((DEPTHS, BINS))
         self._table: NDArray[np.float64] | None = None
+        self._rejected = self._awaited = 0.0  # of late: tokens, and what the table let expect
 
     def estimate(self, confidence: float, depth: int = 1) -> float:
-        return float(self.table()[_depth_class(depth), confidence_bin(confidence)])
+        usual = float(self._usual()[_depth_class(depth), confidence_bin(confidence)])
+        return max(0.0, 1.0 - self._severity * (1.0 - usual))
 
     def learn(self, confidence: float, kept: float, depth: int = 1) -> None:
         """kept: whether, or with what chance, the target kept the token."""
         place = _depth_class(depth), confidence_bin(confidence)
+        self._rejected = _RECENT * self._rejected + 1.0 - kept
+        self._awaited = _RECENT * self._awaited + 1.0 - float(self._usual()[place])
         self._tried[place] += 1.0
         self._kept[place] += kept
         self._table = None
 
+    def begin_text(self) -> None:
+        """Another text: what was rejected of late says nothing about it."""
+        self._rejected = self._awaited = 0.0
+
+    @property
+    def _severity(self) -> float:
+        ratio = (self._rejected + _USUAL_WEIGHT) / (self._awaited + _USUAL_WEIGHT)
+        return min(max(ratio, 1.0 / _LARGEST_SEVERITY), _LARGEST_SEVERITY)
+
     def table(self) -> NDArray[np.float64]:
-        """Chances [DEPTHS, BINS]."""
+        """Chances [DEPTHS, BINS], in the text at hand."""
+        return np.asarray(np.maximum(0.0, 1.0 - self._severity * (1.0 - self._usual())))
+
+    def _usual(self) -> NDArray[np.float64]:
         if self._table is None:
             kept = self._kept.sum(axis=0) + _PRIOR_WEIGHT * np.array(_CENTRES)
             tried = self._tried.sum(axis=0) + _PRIOR_WEIGHT
@@ -60,7 +80,7 @@ class KeptChance:
 
     def most(self) -> float:
         """The best chance that could still be true: of the surest bin, a deviation up."""
-        chance = float(self.table()[:, -1].max())
+        chance = float(self._usual()[:, -1].max())
         tried = float(self._tried[:, -1].sum()) + _PRIOR_WEIGHT
         return min(0.995, chance + math.sqrt(chance * (1.0 - chance) / tried))
 

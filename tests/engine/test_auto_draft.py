@@ -10,7 +10,7 @@ import pytest
 from engine.control.auto_draft import AutoDraft
 from engine.control.cost import CostModel, DraftCost
 from engine.control.draft_plan import DraftCosts, DraftPlan
-from engine.control.kept_chance import BINS, DEPTHS, confidence_bin
+from engine.control.kept_chance import BINS, DEPTHS, KeptChance, confidence_bin
 from engine.control.speed_record import SpeedRecord
 from tests.engine.simulated_pair import NAME, Machine, Simulation, Text, simulate
 
@@ -227,6 +227,56 @@ def test_greedy_and_sampled_replies_are_learned_apart() -> None:
     simulation.auto.begin_reply(8, "sampled", 100)
     assert simulation.auto.worth(NAME) > greedy
     assert set(simulation.auto.predictions()) == {"greedy"}
+
+
+# Texts that are harder than others
+
+
+def experienced() -> KeptChance:
+    """Of a drafter that is right in 49 of 50 cases when it is sure."""
+    chance = KeptChance()
+    for number in range(500):
+        chance.learn(0.99, float(number % 50 != 0))
+    return chance
+
+
+def test_in_a_text_with_more_rejections_all_chances_fall_at_once() -> None:
+    chance = experienced()
+    usual = chance.estimate(0.99), chance.estimate(0.5)
+    for number in range(20):
+        chance.learn(0.99, float(number % 4 != 0))
+    assert 1.0 - chance.estimate(0.99) > 2.0 * (1.0 - usual[0])
+    assert chance.estimate(0.5) < usual[1] - 0.2
+    assert chance.table()[0, -1] == pytest.approx(chance.estimate(0.99))
+    chance.begin_text()
+    assert chance.estimate(0.99) > 0.95, "one text among many"
+
+
+def test_in_a_text_with_fewer_rejections_all_chances_rise() -> None:
+    chance = experienced()
+    usual = chance.estimate(0.7)
+    for _ in range(60):
+        chance.learn(0.7, 1.0)
+    assert chance.estimate(0.5) > 0.5 and chance.estimate(0.7) > usual
+    assert chance.table().max() <= 1.0
+
+
+def test_texts_that_differ_are_drafted_differently() -> None:
+    """Code that is sure and right, and reasoning that is as sure and often wrong, by turns."""
+    random = np.random.default_rng(5)
+    turns = []
+    for seed in range(24):
+        text = Text.of(0.95, 128, seed)
+        wrong = random.random(128) < 0.15 * (seed % 2)
+        turns.append(Text(text.sure, text.right & ~wrong))
+    simulation = simulate(MEMORY_BOUND, [], draft_max=16)
+    lengths: list[list[int]] = [[], []]
+    for number, text in enumerate(turns):
+        before = len(simulation.traces)
+        simulation.reply(text)
+        if number >= 12:
+            lengths[number % 2] += [len(one.proposed) for one in simulation.traces[before:]]
+    assert np.mean(lengths[1]) < 0.8 * np.mean(lengths[0])
 
 
 # Choosing
