@@ -35,7 +35,7 @@ class KeptChance:
     Bins start as honest confidences that a few tokens outweigh. Means are made to rise with the
     confidence (isotonic regression, pool adjacent violators); a depth's own record counts as far
     as it is long, the record of all depths stands in for the rest. Texts differ: where more or
-    fewer tokens were rejected of late than that says, all chances of rejection are scaled.
+    fewer tokens were rejected of late than that says, the odds of rejection are scaled.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class KeptChance:
 
     def estimate(self, confidence: float, depth: int = 1) -> float:
         usual = float(self._usual()[_depth_class(depth), confidence_bin(confidence)])
-        return max(0.0, 1.0 - self._severity * (1.0 - usual))
+        return usual / (usual + self._severity * (1.0 - usual))
 
     def learn(self, confidence: float, kept: float, depth: int = 1) -> None:
         """kept: whether, or with what chance, the target kept the token."""
@@ -68,7 +68,8 @@ class KeptChance:
 
     def table(self) -> NDArray[np.float64]:
         """Chances [DEPTHS, BINS], in the text at hand."""
-        return np.asarray(np.maximum(0.0, 1.0 - self._severity * (1.0 - self._usual())))
+        usual = self._usual()
+        return np.asarray(usual / (usual + self._severity * (1.0 - usual)))
 
     def _usual(self) -> NDArray[np.float64]:
         if self._table is None:

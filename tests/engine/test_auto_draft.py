@@ -246,7 +246,7 @@ def test_in_a_text_with_more_rejections_all_chances_fall_at_once() -> None:
     for number in range(20):
         chance.learn(0.99, float(number % 4 != 0))
     assert 1.0 - chance.estimate(0.99) > 2.0 * (1.0 - usual[0])
-    assert chance.estimate(0.5) < usual[1] - 0.2
+    assert 0.0 < chance.estimate(0.5) < usual[1] - 0.1
     assert chance.table()[0, -1] == pytest.approx(chance.estimate(0.99))
     chance.begin_text()
     assert chance.estimate(0.99) > 0.95, "one text among many"
