@@ -24,7 +24,7 @@ class DraftAccount:
     """Of one drafter for one kind of text. Rounds are counted by the controller."""
 
     def __init__(self) -> None:
-        self.chance = KeptChance()
+        self.chance = KeptChance(adapts=True)
         self.looks = LookHistory()
         self._plan: DraftPlan | None = None
         self._planned_for = DraftCosts((), 0.0, 0.0)
@@ -123,7 +123,7 @@ class DraftAccount:
     def from_json(content: Mapping[str, Any]) -> DraftAccount:
         """ValueError, TypeError or KeyError when the content is not what to_json writes."""
         account = DraftAccount()
-        account.chance = KeptChance.from_json(content["chance"])
+        account.chance = KeptChance.from_json(content["chance"], adapts=True)
         account.looks = LookHistory.from_json(content["looks"])
         return account
 

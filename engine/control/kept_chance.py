@@ -38,7 +38,9 @@ class KeptChance:
     fewer tokens were rejected of late than that says, the odds of rejection are scaled.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, adapts: bool = False) -> None:
+        """adapts: to the text at hand."""
+        self._adapts = adapts
         self._kept = np.zeros((DEPTHS, BINS))
         self._tried = np.zeros((DEPTHS, BINS))
         self._table: NDArray[np.float64] | None = None
@@ -63,6 +65,8 @@ class KeptChance:
 
     @property
     def _severity(self) -> float:
+        if not self._adapts:
+            return 1.0
         ratio = (self._rejected + _USUAL_WEIGHT) / (self._awaited + _USUAL_WEIGHT)
         return min(max(ratio, 1.0 / _LARGEST_SEVERITY), _LARGEST_SEVERITY)
 
@@ -89,9 +93,9 @@ class KeptChance:
         return {"kept": _rounded(self._kept), "tried": _rounded(self._tried)}
 
     @staticmethod
-    def from_json(content: Mapping[str, Any]) -> KeptChance:
+    def from_json(content: Mapping[str, Any], *, adapts: bool = False) -> KeptChance:
         """ValueError, TypeError or KeyError when the content is not what to_json writes."""
-        chance = KeptChance()
+        chance = KeptChance(adapts=adapts)
         chance._kept = _array(content["kept"], (DEPTHS, BINS))
         chance._tried = _array(content["tried"], (DEPTHS, BINS))
         if np.any(chance._kept > chance._tried + 0.01):

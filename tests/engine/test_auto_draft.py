@@ -234,7 +234,7 @@ def test_greedy_and_sampled_replies_are_learned_apart() -> None:
 
 def experienced() -> KeptChance:
     """Of a drafter that is right in 49 of 50 cases when it is sure."""
-    chance = KeptChance()
+    chance = KeptChance(adapts=True)
     for number in range(500):
         chance.learn(0.99, float(number % 50 != 0))
     return chance
