@@ -107,6 +107,5 @@ class Loading:
 
 def _summary(loaded: LoadedSummary) -> dict[str, Any]:
     """For the page. Of the speeds only what was predicted: JSON has no integer keys."""
-    predicted = dict(loaded.predicted)
     summary = asdict(replace(loaded, speed=None))
-    return summary | {"predicted": predicted, "memory_bytes": loaded.memory_bytes}
+    return summary | {"predicted": dict(loaded.predicted), "memory_bytes": loaded.memory_bytes}

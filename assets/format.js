@@ -2,6 +2,7 @@
 
 export const count = (value) => value.toLocaleString("en-US");
 export const percent = (part) => (part === null ? "–" : `${(100 * part).toFixed(0)}%`);
+export const times = (value) => (value === null ? "–" : `${value.toFixed(2)}×`);
 export const rate = (value) => (value === null ? "–" : value.toFixed(value < 100 ? 1 : 0));
 export const length = (value) => (value === null ? "–" : value.toFixed(2));
 

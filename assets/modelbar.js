@@ -2,7 +2,7 @@
 
 import { Combobox } from "./combobox.js";
 import { h } from "./dom.js";
-import { bytes, count, sentence } from "./format.js";
+import { bytes, count, sentence, times } from "./format.js";
 import { Tuning } from "./tuning.js";
 
 const LOAD_SETTINGS = ["context_length", "threads", "gpu_layers", "numerics"];
@@ -202,7 +202,7 @@ function drafterText({ name, memory_bytes: memory, members = [] }) {
   return `${kind} of ${texts.join(", ")} (${bytes(memory)} together)`;
 }
 
-const predictedText = ([kind, speedup]) => `expected ${kind}: ${speedup.toFixed(2)}×`;
+const predictedText = ([kind, speedup]) => `expected ${kind}: ${times(speedup)}`;
 
 const sizeText = ({ memory_bytes: memory, members = [] }) =>
   members.length > 1 || memory === 0 ? "" : ` ${bytes(memory)}`;

@@ -1,19 +1,17 @@
 /* What the Lab measured, as a table. */
 
 import { h } from "./dom.js";
-import { percent, rate } from "./format.js";
+import { percent, rate, times } from "./format.js";
 
 /** Elements for the figures of a measurement, none before there are any. */
 export function resultsOf({ figures = [], predictions = [], prompts, state }) {
   const shown = new Set(figures.map((one) => one.label));
   const awaited = predictions.filter(([label]) => !shown.has(label));
   const expected = awaited.map(([label, speedup]) =>
-    h("p", { class: "lab-expected" }, `${label}: ${times(speedup)} expected, from short replies.`),
+    h("p", {}, `${label}: ${times(speedup)} expected, from short replies.`),
   );
   return [...measuredOf(figures, prompts, state), ...expected];
 }
-
-const times = (value) => `${value.toFixed(2)}×`;
 
 function measuredOf(figures, prompts, state) {
   if (!figures.length) return [];
@@ -48,7 +46,7 @@ function resultRow(one, columns, widest) {
     "tr",
     {},
     h("th", { scope: "row" }, one.label),
-    h("td", {}, one.predicted === null ? "–" : times(one.predicted)),
+    h("td", {}, times(one.predicted)),
     h("td", {}, times(one.speedup)),
     h("td", { class: "lab-bar-cell" }, bar),
     h("td", {}, rate(one.tokens_per_second)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ _USUAL_WEIGHT = 3.0  # in rejected tokens
 _LARGEST_SEVERITY = 4.0
 
 
+Chance = TypeVar("Chance", np.float64, NDArray[np.float64])
+
+
 def confidence_bin(confidence: float) -> int:
     return bisect_right(EDGES, confidence)
 
@@ -34,7 +37,7 @@ class KeptChance:
 
     Bins start as honest confidences that a few tokens outweigh. Means are made to rise with the
     confidence (isotonic regression, pool adjacent violators); a depth's own record counts as far
-    as it is long, the record of all depths stands in for the rest. Texts differ: where more or
+    as it is long, the record of all depths stands in for the rest. If it adapts: where more or
     fewer tokens were rejected of late than that says, the odds of rejection are scaled.
     """
 
@@ -47,14 +50,15 @@ class KeptChance:
         self._rejected = self._awaited = 0.0  # of late: tokens, and what the table let expect
 
     def estimate(self, confidence: float, depth: int = 1) -> float:
-        usual = float(self._usual()[_depth_class(depth), confidence_bin(confidence)])
-        return usual / (usual + self._severity * (1.0 - usual))
+        usual = self._usual()[_depth_class(depth), confidence_bin(confidence)]
+        return float(_rejected_more(usual, self._severity))
 
     def learn(self, confidence: float, kept: float, depth: int = 1) -> None:
         """kept: whether, or with what chance, the target kept the token."""
         place = _depth_class(depth), confidence_bin(confidence)
-        self._rejected = _RECENT * self._rejected + 1.0 - kept
-        self._awaited = _RECENT * self._awaited + 1.0 - float(self._usual()[place])
+        if self._adapts:  # only then is a table needed for every token
+            self._rejected = _RECENT * self._rejected + 1.0 - kept
+            self._awaited = _RECENT * self._awaited + 1.0 - float(self._usual()[place])
         self._tried[place] += 1.0
         self._kept[place] += kept
         self._table = None
@@ -72,8 +76,7 @@ class KeptChance:
 
     def table(self) -> NDArray[np.float64]:
         """Chances [DEPTHS, BINS], in the text at hand."""
-        usual = self._usual()
-        return np.asarray(usual / (usual + self._severity * (1.0 - usual)))
+        return np.asarray(_rejected_more(self._usual(), self._severity))
 
     def _usual(self) -> NDArray[np.float64]:
         if self._table is None:
@@ -101,6 +104,11 @@ class KeptChance:
         if np.any(chance._kept > chance._tried + 0.01):
             raise ValueError("more tokens kept than tried")
         return chance
+
+
+def _rejected_more(chance: Chance, severity: float) -> Chance:
+    """With `severity` times the odds of rejection; never certain unless it was."""
+    return chance / (chance + severity * (1.0 - chance))
 
 
 def _depth_class(depth: int) -> int:

@@ -30,9 +30,6 @@ def one_layer(tmp_path: Path) -> Path:
     return write_tiny_gguf(tmp_path / "tiny.gguf", layers=1)
 
 
-def nothing(_label: str, _fraction: float) -> None: ...
-
-
 @pytest.mark.parametrize("fused", [True, False])
 def test_a_repeated_text_is_what_feeding_it_again_would_leave(
     one_layer: Path, library: Library, fused: bool
