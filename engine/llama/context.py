@@ -145,9 +145,13 @@ class Context(NativeContext):
     @property
     def widest_verify(self) -> int:
         """Rows of a pass that can be cut back to its first one."""
-        if self.model.has_recurrent_state:
-            return min(self.options.max_rows, self.options.max_rollback + 1)
-        return self.options.max_rows
+        return min(self.options.max_rows, self.widest_undone + 1)
+
+    @property
+    def widest_undone(self) -> int:
+        """Rows of a pass that can be cut back altogether."""
+        most = self.options.max_rows
+        return min(most, self.options.max_rollback) if self.model.has_recurrent_state else most
 
     # Cutting back
 

@@ -13,9 +13,8 @@ _TEXT, _COPY = 0, 1
 
 
 def can_repeat(context: Context) -> bool:
-    """Not with sliding windows or recurrent states, nor where positions cannot be moved."""
-    model = context.model
-    if model.sliding_window or model.has_recurrent_state or context.options.max_leaves < 2:
+    """Not with sliding windows, nor where positions cannot be moved. Needs a second sequence."""
+    if context.model.sliding_window or context.options.max_leaves < 2:
         return False
     return bool(native.llama_memory_can_shift(_memory(context)))
 

@@ -27,6 +27,8 @@ _CLEARLY = 0.97
 
 def plain_attention_is_faster(model: Model, threads: int) -> bool:
     """A few seconds. False too where it cannot be measured without reading a long text."""
+    if model.has_recurrent_state:  # it has no second sequence to copy from
+        return False
     limit = _FED * (_COPIES + 1) + _ROOM
     with contextlib.ExitStack() as opened:
         contexts = []

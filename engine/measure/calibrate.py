@@ -113,7 +113,7 @@ def plain_seconds(context: Context) -> float:
 
 
 def _fitting(context: Context, widths: Sequence[int]) -> tuple[int, ...]:
-    most = min(context.options.max_rows, context.length_limit - _SHALLOW)
+    most = min(context.widest_undone, context.length_limit - _SHALLOW)
     return tuple(width for width in widths if width <= most) or (1,)
 
 

@@ -11,6 +11,7 @@ from engine.errors import BadOptionError, EngineError, IncompatiblePairError
 from engine.events import Finished
 from engine.folders import DataFolder
 from engine.llama.abort import AbortFlag
+from engine.llama.context import ContextOptions
 from engine.llama.library import Library
 from engine.models.gguf import inspect
 from engine.request import DraftParams, GenerateRequest, LoadRequest, SamplingParams
@@ -85,6 +86,16 @@ def test_chains_for_a_state_that_can_go_back(session: Session, tmp_path: Path) -
         with pytest.raises(IncompatiblePairError, match="several branches at once"):
             load(session, target, drafter)
         assert reply(session).tokens == plain.tokens, "what was loaded is still there"
+
+
+def test_passes_are_measured_as_wide_as_a_state_can_go_back(
+    session: Session, tmp_path: Path
+) -> None:
+    target = write_hybrid(tmp_path / "target.gguf")
+    request = LoadRequest(str(target), "ngram", context_length=256, threads=THREADS)
+    speed = session.calibrate(request, lambda _label, _fraction: None).speed
+    assert speed is not None and not speed.plain_attention
+    assert max(speed.passes) == ContextOptions(256, 65, THREADS).max_rollback
 
 
 @pytest.mark.parametrize("drafter", ["ngram", "recycle:tree=12"])
