@@ -27,6 +27,16 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True)
+class OracleLosses:
+    """Shares of the decode time: of checking what was not kept, of draft steps in vain, of drafts
+    that ended too early or were not begun."""
+
+    rejected: float
+    vain: float
+    short: float
+
+
+@dataclass(frozen=True, slots=True)
 class ModeFigures:
     """A mode over some prompts. speedup: geometric mean of plain's time per token over this
     mode's, prompt by prompt, with a 95 % bootstrap interval over prompts.
@@ -36,8 +46,8 @@ class ModeFigures:
     largest_gap: of the first differences from plain's text, in logits. memory_bytes: the largest
     resident size of the process seen (memory-mapped weights included, which processes share).
     oracle_share: of the speed that the best schedule would have reached; oracle_speedup: that one
-    over plain decoding (engine/control/oracle.py says what is assumed). predicted_speedup: as it
-    was expected before the first prompt.
+    over plain decoding (engine/control/oracle.py says what is assumed). oracle_losses: what parts
+    of the time it would have saved. predicted_speedup: as it was expected before the first prompt.
     """
 
     mode: str
@@ -59,6 +69,7 @@ class ModeFigures:
     is_peer: bool
     oracle_share: float | None
     oracle_speedup: float | None
+    oracle_losses: OracleLosses | None
     predicted_speedup: float | None
 
 
@@ -197,6 +208,7 @@ def _mode_figures(mode: str, samples: Sequence[BenchSample]) -> ModeFigures:
         is_peer=samples[0].is_peer,
         oracle_share=_oracle_ratio(samples, lambda one: one.taken_seconds),
         oracle_speedup=_oracle_ratio(samples, lambda one: one.plain_seconds, inverse=True),
+        oracle_losses=_oracle_losses(samples),
         predicted_speedup=geometric_mean(predicted).mean if predicted else None,
     )
 
@@ -225,6 +237,18 @@ def _oracle_ratio(
         return None
     ratio = sum(one.best_seconds for one in reports) / sum(part(one) for one in reports)
     return 1.0 / ratio if inverse else ratio
+
+
+def _oracle_losses(samples: Sequence[BenchSample]) -> OracleLosses | None:
+    reports = [sample.oracle for sample in samples if sample.oracle is not None]
+    taken = sum(one.taken_seconds for one in reports)
+    if not taken:
+        return None
+    return OracleLosses(
+        rejected=sum(one.rejected_seconds for one in reports) / taken,
+        vain=sum(one.vain_seconds for one in reports) / taken,
+        short=sum(one.short_seconds for one in reports) / taken,
+    )
 
 
 def _largest_gap(samples: Sequence[BenchSample]) -> float | None:

@@ -72,12 +72,21 @@ def peer_sentence(report: BenchReport) -> str:
 
 def oracle_sentences(report: BenchReport) -> list[str]:
     """One for each mode that was compared with the best schedule for its texts."""
-    return [
+    return [_oracle_sentence(one) for one in report.overall if one.oracle_share is not None]
+
+
+def _oracle_sentence(one: ModeFigures) -> str:
+    sentence = (
         f"{one.mode} reached {one.oracle_share:.0%} of the speed of the best schedule, which knows "
         f"in advance what is kept ({one.oracle_speedup:.2f}x)."
-        for one in report.overall
-        if one.oracle_share is not None
-    ]
+    )
+    if one.oracle_losses is None:
+        return sentence
+    lost = one.oracle_losses
+    return (
+        f"{sentence} Of its time, {lost.rejected:.0%} went to checking tokens that were rejected, "
+        f"{lost.vain:.0%} to draft steps in vain, {lost.short:.0%} was lost by drafting too little."
+    )
 
 
 def prediction_sentences(report: BenchReport) -> list[str]:

@@ -139,6 +139,8 @@ def _oracle_from_json(data: Mapping[str, Any] | None) -> OracleReport | None:
         known=data["known"],
         plain_seconds=data["plain_seconds"],
         taken_seconds=data["taken_seconds"],
+        rejected_seconds=data["rejected_seconds"],
+        vain_seconds=data["vain_seconds"],
         best_seconds=data["best_seconds"],
         fixed_seconds=data["fixed_seconds"],
         fixed_length=data["fixed_length"],

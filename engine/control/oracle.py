@@ -16,12 +16,18 @@ from engine.events import RoundTrace
 @dataclass(frozen=True, slots=True)
 class OracleReport:
     """Seconds of decoding, all from the same costs. known: share of places where it is recorded
-    what the drafter would have proposed; at the others it is taken to be wrong."""
+    what the drafter would have proposed; at the others it is taken to be wrong.
+
+    Parts of taken: rejected_seconds widened passes by tokens that were not kept, vain_seconds went
+    to draft steps that brought no kept token.
+    """
 
     tokens: int
     known: float
     plain_seconds: float
     taken_seconds: float
+    rejected_seconds: float
+    vain_seconds: float
     best_seconds: float
     fixed_seconds: float
     fixed_length: int
@@ -30,6 +36,11 @@ class OracleReport:
     def share(self) -> float:
         """How much of the best speed was reached, 0..1."""
         return self.best_seconds / self.taken_seconds
+
+    @property
+    def short_seconds(self) -> float:
+        """Lost by drafts that ended although more would have been kept, or had no drafter."""
+        return self.taken_seconds - self.best_seconds - self.rejected_seconds - self.vain_seconds
 
     @property
     def best_speed_up(self) -> float:
@@ -111,11 +122,15 @@ def consult_oracle(
     fixed = {k: fixed_seconds(sure, pass_seconds, step, k) for k in lengths}
     length = min(fixed, key=lambda k: fixed[k])
     known = sum(hit is not None for hit in hits) / max(1, len(hits))
+    kept = [sum(node.accepted for node in trace.proposed) for trace in rounds]
+    passes = [pass_seconds(1 + len(trace.proposed)) for trace in rounds]
     return OracleReport(
         tokens=len(hits),
         known=known,
         plain_seconds=len(hits) * pass_seconds(1),
-        taken_seconds=sum(t.seconds.draft + pass_seconds(1 + len(t.proposed)) for t in rounds),
+        taken_seconds=sum(trace.seconds.draft for trace in rounds) + sum(passes),
+        rejected_seconds=sum(passes) - sum(pass_seconds(1 + length) for length in kept),
+        vain_seconds=sum(trace.seconds.draft for trace in rounds) - step * sum(kept),
         best_seconds=best_seconds(sure, pass_seconds, step, draft_max),
         fixed_seconds=fixed[length],
         fixed_length=length,

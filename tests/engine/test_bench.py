@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from engine.bench.figures import BenchReport, compare, summarise
+from engine.bench.figures import BenchReport, OracleLosses, compare, summarise
 from engine.bench.modes import (
     AUTO,
     BenchSettings,
@@ -19,7 +19,7 @@ from engine.bench.modes import (
     length_groups,
     plain_mode,
 )
-from engine.bench.report import prediction_sentences
+from engine.bench.report import oracle_sentences, prediction_sentences
 from engine.bench.run import Bench, BenchProgress, probe_prompts
 from engine.bench.samples import BenchMode, BenchReply, sample_from_json
 from engine.errors import BadOptionError
@@ -179,6 +179,8 @@ def test_auto_is_compared_with_the_best_schedule_for_its_text() -> None:
     figures = summarise([plain, auto]).overall[1]
     assert figures.oracle_share == pytest.approx(1.0)
     assert figures.oracle_speedup == pytest.approx(4.0 / 3.5)
+    assert figures.oracle_losses == OracleLosses(0.0, 0.0, 0.0)
+    assert oracle_sentences(summarise([plain, auto]))[0].endswith("drafting too little.")
     back = sample_from_json(json.loads(json.dumps(auto.to_json())))
     assert back.oracle == auto.oracle
     sampled = Bench(modes, greedy=False, on_progress=lambda _: None)

@@ -83,6 +83,26 @@ def test_autos_share_of_the_best() -> None:
     assert report.speed_up == pytest.approx(report.share * report.best_speed_up)
     assert report.best_seconds < report.fixed_seconds <= report.plain_seconds
     assert report.taken_seconds < report.fixed_seconds
+    assert report.rejected_seconds > 0.0 and report.vain_seconds > 0.0
+    assert report.short_seconds > 0.0
+
+
+def test_where_the_time_of_one_round_went() -> None:
+    """Three drafted, one kept: two rows and two draft steps in vain; one more would have been
+    kept after the correction, at no round of its own."""
+    nodes = tuple(ProposedToken(1, "", i - 1, i + 1, "m", 1.0, None, i < 1) for i in range(3))
+    emitted = (EmittedToken(1, "", "plain", None, 1.0, None, None),)
+    first = RoundTrace(1, 0, nodes, emitted * 2, RoundSeconds(0.3, 1.0, 0.0), parked=False)
+    second = RoundTrace(2, 2, (), emitted, RoundSeconds(0.0, 1.0, 0.0), parked=False)
+    third = RoundTrace(3, 3, (), emitted, RoundSeconds(0.0, 1.0, 0.0), parked=False)
+    hits = [True, False, True, False]
+    widths = {1: 1.0, 2: 1.25, 3: 1.5, 4: 1.75}
+    report = consult_oracle([first, second, third], hits, widths.__getitem__, 3)
+    assert report.taken_seconds == pytest.approx(0.3 + 1.75 + 1.0 + 1.0)
+    assert report.rejected_seconds == pytest.approx(0.5)
+    assert report.vain_seconds == pytest.approx(0.2)
+    assert report.best_seconds == pytest.approx(2 * (0.1 + 1.25))
+    assert report.short_seconds == pytest.approx(2 * 1.0 - (0.1 + 1.25))
 
 
 # Break-even
