@@ -19,7 +19,8 @@ from engine.events import RoundTrace
 from engine.request import LONGEST_AUTO_DRAFT
 
 _PROBE_SHARE = 0.01
-_MARGIN = 0.02  # of a plain round: below that a plan may be luck
+_REPLY_PROBE_SHARE = 0.03  # of what was written of the reply: short ones are left alone
+_MARGIN = 0.1  # of a plain round: below that a plan may be luck
 _FIRST_ALLOWANCE = 1.5  # plain rounds
 _LARGEST_ALLOWANCE = 6.0
 _PRICE_WEIGHT = 0.05
@@ -55,7 +56,7 @@ class AutoDraft:
         self._accounts = DraftAccounts()
         self._kind: TextKind = "greedy"
         self._draft_max = LONGEST_AUTO_DRAFT
-        self._tokens_left = 0
+        self._tokens_left = self._written = 0
         self._round = _Round()
         self._price_share = 1.0  # of T(1): seconds per token at present
         self._allowance = _FIRST_ALLOWANCE  # in plain rounds
@@ -65,7 +66,7 @@ class AutoDraft:
         """draft_max: the request's deepest proposal. max_tokens: of the reply at most."""
         self._draft_max = draft_max
         self._kind = kind
-        self._tokens_left = max_tokens
+        self._tokens_left, self._written = max_tokens, 0
         self._added = ()
         self._round = _Round(self._round.number, is_open=False)
         self._accounts.begin_reply()
@@ -157,7 +158,7 @@ class AutoDraft:
         plain = self._cost.pass_seconds(1)
         if plan.start_value > _MARGIN * plain and plan.start_value * rounds > catching_up:
             return True
-        allowance = self._allowance * plain
+        allowance = min(self._allowance, _REPLY_PROBE_SHARE * self._written) * plain
         if not account.could_pay or not self._round.is_open or allowance < catching_up + step:
             return False
         account.begin_trial()
@@ -182,6 +183,7 @@ class AutoDraft:
         self._cost.learn_rows(width, trace.seconds.other)
         plain, emitted = self._cost.pass_seconds(1), len(trace.emitted)
         self._tokens_left -= emitted
+        self._written += emitted
         took = trace.seconds.draft + self._cost.pass_seconds(width)
         self._accounts.speed(self._kind).add(emitted, emitted * plain, took)
         self._price_share += _PRICE_WEIGHT * (took / max(1, emitted) / plain - self._price_share)

@@ -109,6 +109,7 @@ class DraftAccount:
 
     def begin_reply(self) -> None:
         """Other text: what was seen last says less, and a rest is over sooner."""
+        self.looks.begin_text()
         self.looks.fade(_TOKENS_OF_A_REPLY)
         self.chance.begin_text()
         self._looks_since_plan = self._patience = _REPLAN_LOOKS

@@ -11,7 +11,7 @@ from engine.control.speed_record import SpeedRecord
 TextKind = Literal["greedy", "sampled"]
 """How a reply is chosen: a drafter's confidence means something else for each."""
 
-_VERSION = 2
+_VERSION = 3
 
 
 class DraftAccounts:

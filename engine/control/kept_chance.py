@@ -132,22 +132,33 @@ def _rising(means: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray
 class LookHistory:
     """How sure a drafter was when asked: at the first token of a draft, and further down.
 
-    What was seen of late counts, and what was seen in all chats stands in where that is little.
+    What was seen of late counts, and what was seen in all texts stands in where that is little.
+    There every text counts about the same: easy ones, in which drafts are long, would otherwise
+    make the next text look easy.
     """
 
     def __init__(self) -> None:
         self._recent = np.zeros((2, BINS))
-        self._always = np.array([_TYPICAL, _TYPICAL]) * _TYPICAL_WEIGHT
+        self._text = np.zeros((2, BINS))
+        self._texts = np.array([_TYPICAL, _TYPICAL]) * _TYPICAL_WEIGHT
 
     def add(self, confidence: float, depth: int) -> None:
         row = 0 if depth == 1 else 1
         place = row, confidence_bin(confidence)
         self._recent[row] *= _MEMORY
         self._recent[place] += 1.0
-        self._always[place] += 1.0
-        total = self._always[row].sum()
-        if total > _LONGEST_RECORD:
-            self._always[row] *= _LONGEST_RECORD / total
+        self._text[place] += 1.0
+
+    def begin_text(self) -> None:
+        self._texts = self._with_text()
+        self._text = np.zeros((2, BINS))
+
+    def _with_text(self) -> NDArray[np.float64]:
+        """The record of all texts, with this one in it."""
+        looks = self._text.sum(axis=1, keepdims=True)
+        record = self._texts + self._text * np.minimum(1.0, _LOOKS_OF_A_TEXT / np.maximum(looks, 1))
+        length = record.sum(axis=1, keepdims=True)
+        return np.asarray(record * np.minimum(1.0, _LONGEST_RECORD / length))
 
     def fade(self, tokens: float) -> None:
         """So many tokens passed unseen: what was seen before them says less."""
@@ -155,19 +166,19 @@ class LookHistory:
 
     def shares(self) -> NDArray[np.float64]:
         """Share of looks per bin [first or later, BINS]."""
-        common = self._always / self._always.sum(axis=1, keepdims=True)
+        common = self._texts / self._texts.sum(axis=1, keepdims=True)
         mixed = self._recent + _COMMON_WEIGHT * common
         return np.asarray(mixed / mixed.sum(axis=1, keepdims=True))
 
     def to_json(self) -> dict[str, Any]:
-        return {"always": _rounded(self._always)}
+        return {"texts": _rounded(self._with_text())}
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> LookHistory:
         """ValueError, TypeError or KeyError when the content is not what to_json writes."""
         history = LookHistory()
-        history._always = _array(content["always"], (2, BINS))
-        if np.any(history._always.sum(axis=1) < _TYPICAL_WEIGHT - 0.1):
+        history._texts = _array(content["texts"], (2, BINS))
+        if np.any(history._texts.sum(axis=1) < _TYPICAL_WEIGHT - 0.1):
             raise ValueError("a record shorter than what it starts with")
         return history
 
@@ -177,7 +188,8 @@ _TYPICAL = (0.01, 0.03, 0.05, 0.06, 0.06, 0.07, 0.10, 0.09, 0.10, 0.43)
 
 _TYPICAL_WEIGHT = 8.0
 _COMMON_WEIGHT = 6.0
-_LONGEST_RECORD = 4000.0
+_LOOKS_OF_A_TEXT = 12.0
+_LONGEST_RECORD = 1000.0
 _MEMORY = 0.97
 
 

@@ -54,6 +54,11 @@ class Library:
     symbols: dict[str, bool]
     log: NativeLog
 
+    @property
+    def multiplies_bf16(self) -> bool:
+        """The processor has an instruction for it, and the build uses it."""
+        return "AVX512_BF16 = 1" in self.system_info
+
 
 def start_library() -> Library:
     """Initialises the backends once per process and probes what this build offers."""

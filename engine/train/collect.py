@@ -1,7 +1,7 @@
-"""Collects a corpus: claims blocks of items, runs them through two lanes, writes shards.
+"""Collects a corpus: claims blocks of items, runs them through one lane or two, writes shards.
 
-Two lanes, because the drafter will read the features of the target's own file: documents for
-training may come from a faster copy of the same weights, held-out ones come from the file itself.
+Two where documents for training come from a faster copy of the weights: the drafter will read the
+features of the target's own file, so held-out documents come from the file itself.
 """
 
 from __future__ import annotations
@@ -46,15 +46,18 @@ class CollectProgress:
 
 
 class Collector:
-    """lanes: for training and held-out documents. run() raises RunError when the disk is full."""
+    """lanes: for all documents, or for training and for held-out ones.
+
+    run() raises RunError when the disk is full.
+    """
 
     def __init__(
-        self, folder: Path, items: Sequence[Item], lanes: tuple[Lane, Lane], hidden_size: int
+        self, folder: Path, items: Sequence[Item], lanes: Sequence[Lane], hidden_size: int
     ) -> None:
         self._folder = folder
         self._blocks = blocks(items)
         self._lanes = lanes
-        self._waiting: tuple[deque[Item], deque[Item]] = (deque(), deque())
+        self._waiting = tuple(deque[Item]() for _ in lanes)
         self._claims = Claims(folder / "claims")
         self._writer = ShardWriter(folder, hidden_size)
         self._next_block = 0
@@ -120,7 +123,7 @@ class Collector:
             if not lane.free:
                 return
             # The held-out lane waits for what comes along; the other one asks for more.
-            if not waiting and (lane is self._lanes[1] or not self._claim()):
+            if not waiting and (lane is not self._lanes[0] or not self._claim()):
                 return
             if not waiting:
                 continue
@@ -138,7 +141,7 @@ class Collector:
             self._refresh()
             left = [item for item in self._blocks[number] if item.id not in self._known]
             for item in left:
-                self._waiting[item.heldout].append(item)
+                self._wait(item)
             if left:
                 return True
         return False
@@ -148,14 +151,17 @@ class Collector:
         if item.opening:
             question = (item.opening + finished.answer).strip()
             asked = Item(item.id, item.category, (Message("user", question),))
-            self._waiting[item.heldout].append(asked)
+            self._wait(asked)
             return
         self._writer.add(finished.document)
         self._documents += 1
         if item.follow_up:
             said = Message("assistant", finished.answer.strip())
             messages = (*item.messages, said, Message("user", item.follow_up))
-            self._waiting[item.heldout].append(Item(f"{item.id}+", item.category, messages))
+            self._wait(Item(f"{item.id}+", item.category, messages))
+
+    def _wait(self, item: Item) -> None:
+        self._waiting[-1 if item.heldout else 0].append(item)
 
     def _write(self) -> None:
         tokens = self._writer.answer_tokens

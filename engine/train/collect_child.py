@@ -68,13 +68,14 @@ def _say(message: dict[str, Any]) -> None:
 def _collect(settings: CollectSettings, library: Library, stop: threading.Event) -> CollectProgress:
     with ExitStack() as opened:
         target = opened.enter_context(_open(settings, settings.target, library))
-        training = target
         if settings.fast_copy:
-            training = opened.enter_context(_open(settings, settings.fast_copy, library))
-        lanes = (
-            _lane(settings, training, settings.sequences, opened),
-            _lane(settings, target, HELDOUT_SEQUENCES, opened),
-        )
+            copy = opened.enter_context(_open(settings, settings.fast_copy, library))
+            lanes = [
+                _lane(settings, copy, settings.sequences, opened),
+                _lane(settings, target, HELDOUT_SEQUENCES, opened),
+            ]
+        else:
+            lanes = [_lane(settings, target, settings.sequences, opened)]
         collector = Collector(Path(settings.folder), all_items(settings), lanes, target.hidden_size)
         opened.callback(collector.close)
         return collector.run(

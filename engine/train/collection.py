@@ -106,7 +106,7 @@ def _new_card(
         architecture=info.architecture,
         hidden_size=info.embedding_length,
         layers=read_layers(info.block_count),
-        generated_with="an F16 copy" if settings.fast_copy else "the target's file",
+        generated_with=max(tokens_per_second, key=lambda name: tokens_per_second[name]),
         tokens_per_second=tokens_per_second,
         seed=settings.seed,
         prompt=settings.prompt,

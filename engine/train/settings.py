@@ -47,9 +47,9 @@ class CollectSettings:
 class CorpusCard:
     """corpus.json: what the corpus was made from.
 
-    layers: whose inputs are kept, from 1. generated_with: "the target's file" or "an F16 copy";
-    tokens_per_second: how fast each was when it was tried. text: what was read besides prompts.
-    prompt_files: those that were used.
+    layers: whose inputs are kept, from 1. generated_with: "the target's file" or a copy in another
+    format; tokens_per_second: how fast each was when it was tried. text: what was read besides
+    prompts. prompt_files: those that were used.
     """
 
     target_name: str

@@ -1,7 +1,7 @@
 """Which copy of the target's weights says most tokens a second on this machine, many at a time.
 
-Kernels for quantised weights are made for one row; with 64 rows, the same weights in F16 can be
-faster on a processor. What they say is the same up to rounding.
+Kernels for quantised weights are made for one row; with 64 rows, the same weights in 16 bits can
+be faster on a processor. What they say is the same up to rounding.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ def choose_weights(settings: CollectSettings, library: Library) -> dict[str, Any
     speeds = {"the target's file": _tokens_per_second(target, settings, library)}
     copy = ""
     if not devices() and info.quant not in _HALF and 2.2 * info.parameters < free_ram() / 2:
+        half = "BF16" if library.multiplies_bf16 else "F16"
         made = requantized_copy(
-            target, "F16", Path(settings.derived), library.log, lambda _fraction: None
+            target, half, Path(settings.derived), library.log, lambda _fraction: None
         )
-        speeds["an F16 copy"] = _tokens_per_second(made, settings, library)
-        if speeds["an F16 copy"] > speeds["the target's file"]:
+        speeds[f"a copy as {half}"] = speed = _tokens_per_second(made, settings, library)
+        if speed > speeds["the target's file"]:
             copy = str(made)
     return {
         "fast_copy": copy,

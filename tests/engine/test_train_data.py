@@ -315,23 +315,26 @@ def test_a_text_is_read_in_one_pass_and_all_of_it_is_learned(tiny: Model) -> Non
     )
 
 
-def collected(model: Model, folder: Path, wanted: list[Item], goal: Goal) -> CollectProgress:
+def collected(
+    model: Model, folder: Path, wanted: list[Item], goal: Goal, lanes: int = 2
+) -> CollectProgress:
     training, lane = open_lane(model, 6)
     heldout, small = open_lane(model, 2)
     with training, heldout:
-        collector = Collector(folder, wanted, (lane, small), model.hidden_size)
+        collector = Collector(folder, wanted, (lane, small)[:lanes], model.hidden_size)
         try:
             return collector.run(goal, lambda: False, lambda progress: None)
         finally:
             collector.close()
 
 
-def test_collecting_goes_on_where_it_ended(tiny: Model, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_collecting_goes_on_where_it_ended(tiny: Model, tmp_path: Path, lanes: int) -> None:
     wanted = items(70)
-    first = collected(tiny, tmp_path, wanted, Goal(300))
+    first = collected(tiny, tmp_path, wanted, Goal(300), lanes)
     assert 0 < count(tmp_path).documents < len(wanted)
     assert first.corpus_tokens == count(tmp_path).answer_tokens >= 300
-    collected(tiny, tmp_path, wanted, Goal(10**9))
+    collected(tiny, tmp_path, wanted, Goal(10**9), lanes)
     ids = [one.id for one in Corpus(tmp_path).documents(None)]
     assert sorted(ids) == sorted(item.id for item in wanted)
     heldout = {one.id for one in Corpus(tmp_path).documents(heldout=True)}
