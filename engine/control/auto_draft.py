@@ -19,7 +19,9 @@ from engine.events import RoundTrace
 from engine.request import LONGEST_AUTO_DRAFT
 
 _PROBE_SHARE = 0.01
-_REPLY_PROBE_SHARE = 0.03  # of what was written of the reply: short ones are left alone
+_REPLY_PROBE_SHARE = 0.02  # of a reply as long as usual, or of what was written of a longer one
+_USUAL_LENGTH = 64.0
+_LENGTH_WEIGHT = 0.2
 _MARGIN = 0.1  # of a plain round: below that a plan may be luck
 _FIRST_ALLOWANCE = 1.5  # plain rounds
 _LARGEST_ALLOWANCE = 6.0
@@ -57,16 +59,21 @@ class AutoDraft:
         self._kind: TextKind = "greedy"
         self._draft_max = LONGEST_AUTO_DRAFT
         self._tokens_left = self._written = 0
+        self._usual_length = _USUAL_LENGTH  # of replies, in tokens
         self._round = _Round()
         self._price_share = 1.0  # of T(1): seconds per token at present
         self._allowance = _FIRST_ALLOWANCE  # in plain rounds
+        self._unread: dict[str, tuple[int, int]] = {}  # by a drafter, when so many were written
         self._added: tuple[float, ...] = ()
 
     def begin_reply(self, draft_max: int, kind: TextKind, max_tokens: int) -> None:
         """draft_max: the request's deepest proposal. max_tokens: of the reply at most."""
         self._draft_max = draft_max
         self._kind = kind
+        if self._written:
+            self._usual_length *= (self._written / self._usual_length) ** _LENGTH_WEIGHT
         self._tokens_left, self._written = max_tokens, 0
+        self._unread = {}
         self._added = ()
         self._round = _Round(self._round.number, is_open=False)
         self._accounts.begin_reply()
@@ -84,6 +91,7 @@ class AutoDraft:
 
     def may_catch_up(self, drafter: str, tokens: int) -> bool:
         self._round.behind[drafter] = tokens
+        self._unread[drafter] = tokens, self._written
         allowed = self._allows(drafter)
         self._round.held_back = self._round.held_back or not allowed
         return allowed
@@ -130,7 +138,7 @@ class AutoDraft:
         if account.is_resting(self._round.number):
             return 0.0
         if confidence is None:
-            return plan.start_value
+            return plan.start_value if self._pays(drafter, plan.start_value) else 0.0
         return plan.add_value(1, account.chance.estimate(confidence, 1))
 
     # Deciding
@@ -152,18 +160,28 @@ class AutoDraft:
             return not account.is_resting(self._round.number)  # its looks tell more than a plan
         if account.is_resting(self._round.number):
             return False
-        behind = self._round.behind.get(drafter, 0)
-        catching_up = behind * self._cost.token_seconds(drafter)
-        rounds = min(self._tokens_left, _LONGEST_OUTLOOK) * self._price_share
-        plain = self._cost.pass_seconds(1)
-        if plan.start_value > _MARGIN * plain and plan.start_value * rounds > catching_up:
+        if self._pays(drafter, plan.start_value):
             return True
-        allowance = min(self._allowance, _REPLY_PROBE_SHARE * self._written) * plain
+        catching_up, plain = self._catching_up(drafter), self._cost.pass_seconds(1)
+        length = max(self._written, min(self._usual_length, self._tokens_left))
+        allowance = min(self._allowance, _REPLY_PROBE_SHARE * length) * plain
         if not account.could_pay or not self._round.is_open or allowance < catching_up + step:
             return False
         account.begin_trial()
         self._round.is_probe = True
         return True
+
+    def _pays(self, drafter: str, start_value: float) -> bool:
+        """Whether rounds that save so much are worth the text that it has to take in first."""
+        if start_value <= _MARGIN * self._cost.pass_seconds(1):
+            return False
+        rounds = min(self._tokens_left, _LONGEST_OUTLOOK) * self._price_share
+        return start_value * rounds > self._catching_up(drafter)
+
+    def _catching_up(self, drafter: str) -> float:
+        """Seconds, as far as is known: a drafter that was not asked in this round is guessed at."""
+        tokens, when = self._unread.get(drafter, (0, self._written))
+        return (tokens + self._written - when) * self._cost.token_seconds(drafter)
 
     def _plan(self, drafter: str) -> DraftPlan:
         if not self._added:
@@ -201,6 +219,8 @@ class AutoDraft:
         account, plain = self._account(drafter), self._cost.pass_seconds(1)
         looks = state.looks or max((node.depth for node in trace.proposed), default=0)
         behind = state.behind.get(drafter, 0)
+        if state.looks:
+            self._unread[drafter] = 0, self._written
         self._cost.learn_draft(drafter, trace.seconds.draft, looks, behind)
         for depth, confidence, kept in _judged(trace, state.confidences):
             account.chance.learn(confidence, kept, depth)

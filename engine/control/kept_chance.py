@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from engine.control.severity import Severity
 
 EDGES = (0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 """Between bins of confidence: narrow where most drafted tokens are."""
@@ -20,12 +22,6 @@ DEPTHS = 3
 _CENTRES = tuple((low + high) / 2 for low, high in zip((0.0, *EDGES), (*EDGES, 1.0), strict=True))
 _PRIOR_WEIGHT = 6.0
 _DEPTH_WEIGHT = 12.0
-_RECENT = 0.97  # of a token, when one more was judged
-_USUAL_WEIGHT = 3.0  # in rejected tokens
-_LARGEST_SEVERITY = 4.0
-
-
-Chance = TypeVar("Chance", np.float64, NDArray[np.float64])
 
 
 def confidence_bin(confidence: float) -> int:
@@ -47,36 +43,27 @@ class KeptChance:
         self._kept = np.zeros((DEPTHS, BINS))
         self._tried = np.zeros((DEPTHS, BINS))
         self._table: NDArray[np.float64] | None = None
-        self._rejected = self._awaited = 0.0  # of late: tokens, and what the table let expect
+        self._severity = Severity()
 
     def estimate(self, confidence: float, depth: int = 1) -> float:
         usual = self._usual()[_depth_class(depth), confidence_bin(confidence)]
-        return float(_rejected_more(usual, self._severity))
+        return float(self._severity.applied(usual))
 
     def learn(self, confidence: float, kept: float, depth: int = 1) -> None:
         """kept: whether, or with what chance, the target kept the token."""
         place = _depth_class(depth), confidence_bin(confidence)
         if self._adapts:  # only then is a table needed for every token
-            self._rejected = _RECENT * self._rejected + 1.0 - kept
-            self._awaited = _RECENT * self._awaited + 1.0 - float(self._usual()[place])
+            self._severity.learn(float(self._usual()[place]), kept)
         self._tried[place] += 1.0
         self._kept[place] += kept
         self._table = None
 
     def begin_text(self) -> None:
-        """Another text: what was rejected of late says nothing about it."""
-        self._rejected = self._awaited = 0.0
-
-    @property
-    def _severity(self) -> float:
-        if not self._adapts:
-            return 1.0
-        ratio = (self._rejected + _USUAL_WEIGHT) / (self._awaited + _USUAL_WEIGHT)
-        return min(max(ratio, 1.0 / _LARGEST_SEVERITY), _LARGEST_SEVERITY)
+        self._severity.begin_text()
 
     def table(self) -> NDArray[np.float64]:
         """Chances [DEPTHS, BINS], in the text at hand."""
-        return np.asarray(_rejected_more(self._usual(), self._severity))
+        return np.asarray(self._severity.applied(self._usual()))
 
     def _usual(self) -> NDArray[np.float64]:
         if self._table is None:
@@ -104,11 +91,6 @@ class KeptChance:
         if np.any(chance._kept > chance._tried + 0.01):
             raise ValueError("more tokens kept than tried")
         return chance
-
-
-def _rejected_more(chance: Chance, severity: float) -> Chance:
-    """With `severity` times the odds of rejection; never certain unless it was."""
-    return chance / (chance + severity * (1.0 - chance))
 
 
 def _depth_class(depth: int) -> int:

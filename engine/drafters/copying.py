@@ -12,6 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
+from engine.control.severity import Severity
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -45,7 +49,8 @@ _PRIOR_WEIGHT = 4.0
 
 
 class CopyConfidence:
-    """Chance that the next copied token is kept, learned per kind of evidence."""
+    """Chance that the next copied token is kept, learned per kind of evidence, and how much copying
+    the text at hand allows: one that quotes its prompt is nothing like one that does not."""
 
     def __init__(self) -> None:
         # Priors: a match of n tokens goes on with about n / (n + 2), more if it always did.
@@ -54,12 +59,20 @@ class CopyConfidence:
             for start in _LENGTHS
         ]
         self._tried = [[_PRIOR_WEIGHT] * len(cells) for cells in self._kept]
+        self._severity = Severity()
+
+    def begin_text(self) -> None:
+        self._severity.begin_text()
 
     def estimate(self, evidence: Evidence) -> float:
+        return float(self._severity.applied(np.float64(self._usual(evidence))))
+
+    def _usual(self, evidence: Evidence) -> float:
         row, column = _cell(evidence)
         return self._kept[row][column] / self._tried[row][column]
 
     def learn(self, evidence: Evidence, kept: bool) -> None:
+        self._severity.learn(self._usual(evidence), float(kept))
         row, column = _cell(evidence)
         self._tried[row][column] += 1.0
         self._kept[row][column] += kept

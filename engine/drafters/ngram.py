@@ -69,12 +69,19 @@ class NgramDrafter:
     def begin(self, prompt: Sequence[int]) -> None:
         self._index.follow(prompt)
         self._tried = []
+        for source in (self._chat, self._others):
+            source.confidence.begin_text()
 
     def propose(self, round_: DraftRound) -> Proposal:
         return draft_chain(self, round_)
 
     def observe(self, observation: Observation) -> None:
-        """Learns once from each draft, whether its tokens were used or another drafter's."""
+        """Learns once from each draft, whether its tokens were used or another drafter's, and the
+        token at which it ended too."""
+        if self._source is not None and self._next:
+            last = self._next[0]
+            self._tried.append(_Tried(self._source, last.token, last.evidence))
+        self._source, self._next = None, ()
         for tried, emitted in zip(self._tried, observation.emitted, strict=False):
             tried.source.confidence.learn(tried.evidence, kept=tried.token == emitted)
             if tried.token != emitted:

@@ -10,7 +10,7 @@ import pytest
 from engine.control.auto_draft import AutoDraft
 from engine.control.cost import CostModel, DraftCost
 from engine.control.draft_plan import DraftCosts, DraftPlan
-from engine.control.kept_chance import BINS, DEPTHS, KeptChance, confidence_bin
+from engine.control.kept_chance import BINS, DEPTHS, KeptChance, LookHistory, confidence_bin
 from engine.control.speed_record import SpeedRecord
 from tests.engine.simulated_pair import NAME, Machine, Simulation, Text, simulate
 
@@ -141,6 +141,42 @@ def test_a_drafter_that_has_to_read_the_whole_text_first_is_tried_less() -> None
     assert simulation.speed_up > 0.985
 
 
+def test_short_replies_are_left_alone_where_drafting_hardly_pays() -> None:
+    """However much may be spent on trials: to read the prompt would be a third of such a reply."""
+    auto = simulate(BETWEEN, texts(0.35, 8)).auto
+    short = [
+        Simulation(auto, BETWEEN, _behind=60).reply(Text.of(0.35, 12, 100 + seed))
+        for seed in range(30)
+    ]
+    assert all(trace.seconds.draft == 0.0 for reply in short for trace in reply.traces)
+
+
+def test_easy_texts_do_not_make_the_next_one_look_easy() -> None:
+    """Code is drafted long and looked at often; half of all texts are prose all the same."""
+    auto = simulate(COMPUTE_BOUND, []).auto
+    for seed in range(6):
+        for text in (Text.of(0.99, 200, seed), Text.of(0.35, 200, 50 + seed)):
+            Simulation(auto, COMPUTE_BOUND).reply(text)
+    short = [
+        Simulation(auto, COMPUTE_BOUND).reply(Text.of(0.5, 20, 80 + seed)) for seed in range(8)
+    ]
+    assert np.mean([reply.speed_up for reply in short]) > 0.97
+
+
+def test_every_text_counts_alike_in_what_is_expected() -> None:
+    history = LookHistory()
+    for _ in range(400):
+        for sure, looks in ((0.99, 200), (0.1, 20)):
+            for _ in range(looks):
+                history.add(sure, 1)
+            history.begin_text()
+    history.fade(1000.0)
+    first = history.shares()[0]
+    assert first[-1] == pytest.approx(first[0], rel=0.1)
+    again = LookHistory.from_json(json.loads(json.dumps(history.to_json())))
+    assert again.shares() == pytest.approx(history.shares(), abs=1e-3)
+
+
 def test_confidence_that_is_wrong_is_corrected() -> None:
     """Sure of itself and mostly wrong."""
     random = np.random.default_rng(1)
@@ -164,21 +200,21 @@ def test_what_was_learned_outlives_the_load() -> None:
     [
         {},
         {"version": 99, "accounts": {}},
-        {"version": 1, "accounts": {}, "speeds": {}},
-        {"version": 2, "accounts": {}},
-        {"version": 2, "accounts": {"greedy m": {}}, "speeds": {}},
+        {"version": 2, "accounts": {}, "speeds": {}},
+        {"version": 3, "accounts": {}},
+        {"version": 3, "accounts": {"greedy m": {}}, "speeds": {}},
         {
-            "version": 2,
+            "version": 3,
             "accounts": {"greedy m": {"chance": {"kept": [[1]], "tried": [[1]]}}},
             "speeds": {},
         },
-        {"version": 2, "accounts": {}, "speeds": {"greedy": {"logarithms": 0.0}}},
+        {"version": 3, "accounts": {}, "speeds": {"greedy": {"logarithms": 0.0}}},
         {
-            "version": 2,
+            "version": 3,
             "accounts": {},
             "speeds": {"greedy": {"logarithms": float("nan"), "tokens": 1}},
         },
-        {"version": 2, "accounts": {}, "speeds": {"greedy": {"logarithms": 1.0, "tokens": -1}}},
+        {"version": 3, "accounts": {}, "speeds": {"greedy": {"logarithms": 1.0, "tokens": -1}}},
     ],
 )
 def test_a_damaged_record_is_refused(content: dict[str, object]) -> None:

@@ -62,7 +62,33 @@ def test_ngram_confidence_follows_what_was_kept() -> None:
         confidence.learn(long, kept=True)
     assert confidence.estimate(short) < 0.1 < before
     assert confidence.estimate(long) > 0.95
+    confidence.begin_text()
     assert confidence.estimate(other) == CopyConfidence().estimate(other)
+
+
+def test_a_text_that_quotes_is_copied_from_more_readily() -> None:
+    confidence = CopyConfidence()
+    seen, other = Evidence(5, 1, 1), Evidence(3, 1, 1)
+    usual = confidence.estimate(other)
+    for kept in (True, False):
+        confidence.begin_text()
+        for _ in range(12):
+            confidence.learn(seen, kept)
+        assert (confidence.estimate(other) > usual) == kept
+
+
+def test_what_was_not_used_is_learned_from_too() -> None:
+    """In a round without a draft of its own, the lookup still sees whether it was right."""
+    text = [7, 8, 9, 1, 2, 3, 4, 7, 8, 9]
+    for emitted in (1, 5):
+        drafter = NgramDrafter()
+        drafter.begin(text)
+        refusal = AskedPolicy(stop=1)
+        assert len(drafter.propose(draft_round(text, policy=refusal))) == 0
+        drafter.observe(Observation(EMPTY_PROPOSAL, (), (emitted,)))
+        again = AskedPolicy(stop=1)
+        drafter.propose(draft_round(text, policy=again))
+        assert (again.asked[0][1] > refusal.asked[0][1]) == (emitted == 1)
 
 
 def test_ngram_learns_once_from_each_draft() -> None:
