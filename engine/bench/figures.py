@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from engine.bench.oracles import OracleLosses, pooled
 from engine.bench.samples import PLAIN, BenchSample
-from engine.control.oracle import OracleReport
 
 REPORT_VERSION = 1
 _RESAMPLES = 2000
@@ -24,16 +24,6 @@ class Ratio:
     mean: float
     low: float
     high: float
-
-
-@dataclass(frozen=True, slots=True)
-class OracleLosses:
-    """Shares of the decode time: of checking what was not kept, of draft steps in vain, of drafts
-    that ended too early or were not begun."""
-
-    rejected: float
-    vain: float
-    short: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +174,7 @@ def _mode_figures(mode: str, samples: Sequence[BenchSample]) -> ModeFigures:
     same = [sample.same_text for sample in samples if sample.same_text is not None]
     predicted = [sample.predicted for sample in samples if sample.predicted is not None]
     memory = [sample.memory_bytes for sample in samples if sample.memory_bytes is not None]
+    oracle = pooled([sample.oracle for sample in samples if sample.oracle is not None])
     return ModeFigures(
         mode=mode,
         prompts=len(samples),
@@ -206,9 +197,9 @@ def _mode_figures(mode: str, samples: Sequence[BenchSample]) -> ModeFigures:
         largest_gap=_largest_gap(samples),
         memory_bytes=max(memory, default=None),
         is_peer=samples[0].is_peer,
-        oracle_share=_oracle_ratio(samples, lambda one: one.taken_seconds),
-        oracle_speedup=_oracle_ratio(samples, lambda one: one.plain_seconds, inverse=True),
-        oracle_losses=_oracle_losses(samples),
+        oracle_share=None if oracle is None else oracle.share,
+        oracle_speedup=None if oracle is None else oracle.best_speed_up,
+        oracle_losses=None if oracle is None else oracle.losses,
         predicted_speedup=geometric_mean(predicted).mean if predicted else None,
     )
 
@@ -225,29 +216,6 @@ def _prefill_rate(samples: Sequence[BenchSample]) -> float:
 def _overhead(samples: Sequence[BenchSample]) -> float:
     return 1e3 * statistics.median(
         sample.stats.overhead_seconds / max(1, sample.stats.emitted) for sample in samples
-    )
-
-
-def _oracle_ratio(
-    samples: Sequence[BenchSample], part: Callable[[OracleReport], float], inverse: bool = False
-) -> float | None:
-    """Best seconds of all prompts over another part of them."""
-    reports = [sample.oracle for sample in samples if sample.oracle is not None]
-    if not reports:
-        return None
-    ratio = sum(one.best_seconds for one in reports) / sum(part(one) for one in reports)
-    return 1.0 / ratio if inverse else ratio
-
-
-def _oracle_losses(samples: Sequence[BenchSample]) -> OracleLosses | None:
-    reports = [sample.oracle for sample in samples if sample.oracle is not None]
-    taken = sum(one.taken_seconds for one in reports)
-    if not taken:
-        return None
-    return OracleLosses(
-        rejected=sum(one.rejected_seconds for one in reports) / taken,
-        vain=sum(one.vain_seconds for one in reports) / taken,
-        short=sum(one.short_seconds for one in reports) / taken,
     )
 
 

@@ -4,11 +4,48 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from engine.bench.samples import BenchMode, BenchReply
 from engine.control.cost import CostModel
 from engine.control.oracle import OracleReport, consult_oracle, merged_hits, recorded_hits
 from engine.events import RoundTrace
+
+
+@dataclass(frozen=True, slots=True)
+class OracleLosses:
+    """Shares of the decode time: of checking what was not kept, of draft steps in vain, of drafts
+    that ended too early or were not begun."""
+
+    rejected: float
+    vain: float
+    short: float
+
+
+@dataclass(frozen=True, slots=True)
+class OracleFigures:
+    """Of several replies together: share of the best speed, the best speed-up over plain."""
+
+    share: float
+    best_speed_up: float
+    losses: OracleLosses
+
+
+def pooled(reports: Sequence[OracleReport]) -> OracleFigures | None:
+    """None where no reply was compared."""
+    taken = sum(one.taken_seconds for one in reports)
+    best = sum(one.best_seconds for one in reports)
+    if not best:
+        return None
+    return OracleFigures(
+        share=best / taken,
+        best_speed_up=sum(one.plain_seconds for one in reports) / best,
+        losses=OracleLosses(
+            rejected=sum(one.rejected_seconds for one in reports) / taken,
+            vain=sum(one.vain_seconds for one in reports) / taken,
+            short=sum(one.short_seconds for one in reports) / taken,
+        ),
+    )
 
 
 class PassTimes:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.control.allowance import TrialAllowance
 from engine.control.cost import CostModel
 from engine.control.draft_account import DraftAccount
 from engine.control.draft_accounts import DraftAccounts, TextKind
@@ -18,16 +19,9 @@ from engine.control.draft_plan import DraftCosts, DraftPlan
 from engine.events import RoundTrace
 from engine.request import LONGEST_AUTO_DRAFT
 
-_PROBE_SHARE = 0.01
-_REPLY_PROBE_SHARE = 0.02  # of a reply as long as usual, or of what was written of a longer one
-_USUAL_LENGTH = 64.0
-_LENGTH_WEIGHT = 0.2
 _MARGIN = 0.1  # of a plain round: below that a plan may be luck
-_FIRST_ALLOWANCE = 1.5  # plain rounds
-_LARGEST_ALLOWANCE = 6.0
 _PRICE_WEIGHT = 0.05
 _LONGEST_OUTLOOK = 256
-_RECALLED_ALLOWANCE = 0.5
 _FREE_STEP = 0.004  # of a plain round
 
 
@@ -58,11 +52,9 @@ class AutoDraft:
         self._accounts = DraftAccounts()
         self._kind: TextKind = "greedy"
         self._draft_max = LONGEST_AUTO_DRAFT
-        self._tokens_left = self._written = 0
-        self._usual_length = _USUAL_LENGTH  # of replies, in tokens
         self._round = _Round()
         self._price_share = 1.0  # of T(1): seconds per token at present
-        self._allowance = _FIRST_ALLOWANCE  # in plain rounds
+        self._allowance = TrialAllowance()
         self._unread: dict[str, tuple[int, int]] = {}  # by a drafter, when so many were written
         self._added: tuple[float, ...] = ()
 
@@ -70,9 +62,7 @@ class AutoDraft:
         """draft_max: the request's deepest proposal. max_tokens: of the reply at most."""
         self._draft_max = draft_max
         self._kind = kind
-        if self._written:
-            self._usual_length *= (self._written / self._usual_length) ** _LENGTH_WEIGHT
-        self._tokens_left, self._written = max_tokens, 0
+        self._allowance.begin_reply(max_tokens)
         self._unread = {}
         self._added = ()
         self._round = _Round(self._round.number, is_open=False)
@@ -91,7 +81,7 @@ class AutoDraft:
 
     def may_catch_up(self, drafter: str, tokens: int) -> bool:
         self._round.behind[drafter] = tokens
-        self._unread[drafter] = tokens, self._written
+        self._unread[drafter] = tokens, self._allowance.written
         allowed = self._allows(drafter)
         self._round.held_back = self._round.held_back or not allowed
         return allowed
@@ -162,10 +152,9 @@ class AutoDraft:
             return False
         if self._pays(drafter, plan.start_value):
             return True
-        catching_up, plain = self._catching_up(drafter), self._cost.pass_seconds(1)
-        length = max(self._written, min(self._usual_length, self._tokens_left))
-        allowance = min(self._allowance, _REPLY_PROBE_SHARE * length) * plain
-        if not account.could_pay or not self._round.is_open or allowance < catching_up + step:
+        allowed = self._allowance.rounds * self._cost.pass_seconds(1)
+        is_affordable = self._catching_up(drafter) + step <= allowed
+        if not account.could_pay or not self._round.is_open or not is_affordable:
             return False
         account.begin_trial()
         self._round.is_probe = True
@@ -175,13 +164,13 @@ class AutoDraft:
         """Whether rounds that save so much are worth the text that it has to take in first."""
         if start_value <= _MARGIN * self._cost.pass_seconds(1):
             return False
-        rounds = min(self._tokens_left, _LONGEST_OUTLOOK) * self._price_share
+        rounds = min(self._allowance.left, _LONGEST_OUTLOOK) * self._price_share
         return start_value * rounds > self._catching_up(drafter)
 
     def _catching_up(self, drafter: str) -> float:
         """Seconds, as far as is known: a drafter that was not asked in this round is guessed at."""
-        tokens, when = self._unread.get(drafter, (0, self._written))
-        return (tokens + self._written - when) * self._cost.token_seconds(drafter)
+        tokens, when = self._unread.get(drafter, (0, self._allowance.written))
+        return (tokens + self._allowance.written - when) * self._cost.token_seconds(drafter)
 
     def _plan(self, drafter: str) -> DraftPlan:
         if not self._added:
@@ -200,13 +189,11 @@ class AutoDraft:
         self._cost.learn_pass(width, trace.seconds.target)
         self._cost.learn_rows(width, trace.seconds.other)
         plain, emitted = self._cost.pass_seconds(1), len(trace.emitted)
-        self._tokens_left -= emitted
-        self._written += emitted
         took = trace.seconds.draft + self._cost.pass_seconds(width)
         self._accounts.speed(self._kind).add(emitted, emitted * plain, took)
         self._price_share += _PRICE_WEIGHT * (took / max(1, emitted) / plain - self._price_share)
         self._price_share = min(self._price_share, 1.0)
-        self._allowance = min(_LARGEST_ALLOWANCE, self._allowance + _PROBE_SHARE * emitted)
+        self._allowance.add(emitted)
         drafter = self._round.drafter
         self._accounts.fade_others(drafter, self._kind, emitted)
         if drafter:
@@ -220,12 +207,12 @@ class AutoDraft:
         looks = state.looks or max((node.depth for node in trace.proposed), default=0)
         behind = state.behind.get(drafter, 0)
         if state.looks:
-            self._unread[drafter] = 0, self._written
+            self._unread[drafter] = 0, self._allowance.written
         self._cost.learn_draft(drafter, trace.seconds.draft, looks, behind)
         for depth, confidence, kept in _judged(trace, state.confidences):
             account.chance.learn(confidence, kept, depth)
         if state.is_probe:
-            self._allowance -= max(0.0, -saved / plain)
+            self._allowance.spend(max(0.0, -saved / plain))
         promising = self._plan(drafter).start_value > 0.0
         account.settle(saved, plain, state.number, promising)
 
@@ -245,7 +232,7 @@ class AutoDraft:
     def recall(self, content: Mapping[str, Any]) -> None:
         """Takes over what to_json wrote; ValueError, TypeError or KeyError if it is not that."""
         self._accounts = DraftAccounts.from_json(content)
-        self._allowance = _RECALLED_ALLOWANCE
+        self._allowance.recall()
 
 
 def _judged(trace: RoundTrace, confidences: list[float]) -> list[tuple[int, float, float]]:

@@ -22,6 +22,8 @@ DEPTHS = 3
 _CENTRES = tuple((low + high) / 2 for low, high in zip((0.0, *EDGES), (*EDGES, 1.0), strict=True))
 _PRIOR_WEIGHT = 6.0
 _DEPTH_WEIGHT = 12.0
+_DOUBT = 1.6
+"""Drafts go where chances look best, so they are worse there than they look."""
 
 
 def confidence_bin(confidence: float) -> int:
@@ -43,7 +45,7 @@ class KeptChance:
         self._kept = np.zeros((DEPTHS, BINS))
         self._tried = np.zeros((DEPTHS, BINS))
         self._table: NDArray[np.float64] | None = None
-        self._severity = Severity()
+        self._severity = Severity(_DOUBT if adapts else 1.0)
 
     def estimate(self, confidence: float, depth: int = 1) -> float:
         usual = self._usual()[_depth_class(depth), confidence_bin(confidence)]

@@ -17,7 +17,9 @@ Chance = TypeVar("Chance", np.float64, NDArray[np.float64])
 class Severity:
     """The factor of the odds of rejection: above 1 in a text that is harder than others."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_first: float = 1.0) -> None:
+        """at_first: the factor as long as nothing is known of a text."""
+        self._at_first = at_first
         self._rejected = self._awaited = 0.0  # of late: tokens, and what was expected
 
     def begin_text(self) -> None:
@@ -31,7 +33,8 @@ class Severity:
 
     @property
     def factor(self) -> float:
-        ratio = (self._rejected + _USUAL_WEIGHT) / (self._awaited + _USUAL_WEIGHT)
+        supposed = _USUAL_WEIGHT * self._at_first
+        ratio = (self._rejected + supposed) / (self._awaited + _USUAL_WEIGHT)
         return min(max(ratio, 1.0 / _LARGEST), _LARGEST)
 
     def applied(self, usual: Chance) -> Chance:

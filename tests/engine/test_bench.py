@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from engine.bench.figures import BenchReport, OracleLosses, compare, summarise
+from engine.bench.figures import BenchReport, compare, summarise
 from engine.bench.modes import (
     AUTO,
     BenchSettings,
@@ -19,6 +19,7 @@ from engine.bench.modes import (
     length_groups,
     plain_mode,
 )
+from engine.bench.oracles import OracleLosses
 from engine.bench.report import oracle_sentences, prediction_sentences
 from engine.bench.run import Bench, BenchProgress, probe_prompts
 from engine.bench.samples import BenchMode, BenchReply, sample_from_json
