@@ -18,7 +18,7 @@ from engine.request import DraftParams, GenerateRequest, Message, SamplingParams
 from engine.verify import top_two_gap
 
 _POLL_SECONDS = 0.25
-_PROBE_TOKENS = 32
+_PROBE_TOKENS = 48
 _REMEMBERING = ("recycle",)
 
 

@@ -7,6 +7,7 @@ speed drifts treats all of them alike.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -58,9 +59,15 @@ def check_prompts(prompts: Sequence[TrialPrompt]) -> None:
 
 
 def probe_prompts(prompts: Sequence[TrialPrompt]) -> tuple[TrialPrompt, ...]:
-    """The first of each category, half of the prompts at most."""
-    firsts = tuple({prompt.category: prompt for prompt in reversed(prompts)}.values())[::-1]
-    return firsts[: max(1, len(prompts) // 2)]
+    """Every other one of each category, half of the prompts at most, spread over all of them."""
+    numbers: Counter[str] = Counter()
+    chosen = []
+    for prompt in prompts:
+        if numbers[prompt.category] % 2 == 0:
+            chosen.append(prompt)
+        numbers[prompt.category] += 1
+    count = min(len(chosen), max(1, len(prompts) // 2))
+    return tuple(chosen[index * len(chosen) // count] for index in range(count))
 
 
 class Bench:

@@ -190,7 +190,11 @@ class AutoDraft:
         self._cost.learn_rows(width, trace.seconds.other)
         plain, emitted = self._cost.pass_seconds(1), len(trace.emitted)
         took = trace.seconds.draft + self._cost.pass_seconds(width)
-        self._accounts.speed(self._kind).add(emitted, emitted * plain, took)
+        self._accounts.speed(self._kind).add(
+            emitted,
+            emitted * self._cost.recent_seconds(1),
+            trace.seconds.draft + self._cost.recent_seconds(width),
+        )
         self._price_share += _PRICE_WEIGHT * (took / max(1, emitted) / plain - self._price_share)
         self._price_share = min(self._price_share, 1.0)
         self._allowance.add(emitted)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 _SPEED_WEIGHT = 0.1
 _TABLE_WEIGHT = 0.01
 _NEW_WEIGHT = 0.1
+_PLAIN_WEIGHT = 0.05
 _OUTLIER = 3.0
 _DRIFT = 1.35
 _DRIFT_PASSES = 60
@@ -48,6 +49,7 @@ class CostModel:
         self._measured = dict(pass_seconds)
         self._seen: dict[int, int] = {}
         self._slowness = 1.0
+        self._plain_share = 1.0  # T(1) of late over what the table says
         self._position = 0
         self._row = 0.0
 
@@ -58,6 +60,11 @@ class CostModel:
     def pass_seconds(self, width: int) -> float:
         """T(width) with what the loop itself takes per row beyond the first."""
         return self._slowness * self._table(width) + (width - 1) * self._row
+
+    def recent_seconds(self, width: int) -> float:
+        """pass_seconds, but T(1) as it was of late: it is bound by memory, so other programs can slow
+        it down by itself, and more quickly than the table follows."""
+        return self.pass_seconds(width) * (self._plain_share if width == 1 else 1.0)
 
     def added_seconds(self, draft_max: int) -> tuple[float, ...]:
         """What the token at each depth, from 1 to draft_max, adds to the pass."""
@@ -81,6 +88,8 @@ class CostModel:
     def learn_pass(self, width: int, seconds: float) -> None:
         expected = self._slowness * self._table(width)
         ratio = min(max(seconds / expected, 1.0 / _OUTLIER), _OUTLIER)
+        if width == 1:
+            self._plain_share += _PLAIN_WEIGHT * (ratio - self._plain_share)
         self._slowness *= ratio**_SPEED_WEIGHT
         self._seen[width] = self._seen.get(width, 0) + 1
         new = width not in self._measured  # what was filled in is corrected faster

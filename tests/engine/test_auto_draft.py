@@ -377,6 +377,17 @@ def test_a_slower_machine_is_slower_at_every_width() -> None:
     assert not cost.has_drifted
 
 
+def test_plain_passes_of_late_are_known_before_the_table_follows() -> None:
+    """Memory that others use slows passes over one token by themselves."""
+    cost = CostModel({1: 1.0, 4: 2.0})
+    for _ in range(40):
+        cost.learn_pass(1, 1.3)
+        cost.learn_pass(4, 2.0)
+    assert cost.recent_seconds(1) == pytest.approx(1.3, rel=0.05)
+    assert cost.recent_seconds(4) == cost.pass_seconds(4)
+    assert cost.pass_seconds(1) < 1.25
+
+
 def test_a_width_that_was_measured_wrongly_is_found_out() -> None:
     cost = CostModel({1: 1.0, 2: 1.1, 3: 1.2})
     for _ in range(250):

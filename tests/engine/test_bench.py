@@ -244,8 +244,11 @@ def test_a_run_that_is_gone_on_with_predicts_nothing_anew() -> None:
 
 
 def test_every_kind_of_text_is_probed() -> None:
-    prompts = [TrialPrompt(f"{kind} {n}", kind) for kind in ("code", "prose") for n in range(3)]
-    assert [prompt.text for prompt in probe_prompts(prompts)] == ["code 0", "prose 0"]
+    prompts = [TrialPrompt(f"{kind} {n}", kind) for kind in ("code", "prose") for n in range(4)]
+    expected = ["code 0", "code 2", "prose 0", "prose 2"]
+    assert [prompt.text for prompt in probe_prompts(prompts)] == expected
+    single = [TrialPrompt(f"{n}", f"kind {n}") for n in range(6)]
+    assert [prompt.text for prompt in probe_prompts(single)] == ["0", "2", "4"]
     assert probe_prompts(prompts[:1]) == tuple(prompts[:1])
 
 
@@ -256,7 +259,7 @@ def test_predictions_come_from_the_engine_s_record_of_that_kind_of_text() -> Non
     sampled = BenchSettings(64, SamplingParams(temperature=1.0))
     (mode,) = drafting_modes(under_test, sampled, "ngram")
     assert mode.predict is not None and mode.predict([TrialPrompt("a"), TrialPrompt("b")]) == 1.2
-    assert [request.max_tokens for request in engine.requests] == [32, 32]
+    assert [request.max_tokens for request in engine.requests] == [48, 48]
     (greedy,) = drafting_modes(under_test, BenchSettings(8, SamplingParams()), "ngram")
     assert greedy.predict is not None and greedy.predict([TrialPrompt("a")]) == 1.5
     assert engine.requests[-1].max_tokens == 8
