@@ -62,8 +62,8 @@ class CostModel:
         return self._slowness * self._table(width) + (width - 1) * self._row
 
     def recent_seconds(self, width: int) -> float:
-        """pass_seconds, but T(1) as it was of late: it is bound by memory, so other programs can slow
-        it down by itself, and more quickly than the table follows."""
+        """pass_seconds, but T(1) as it was of late: bound by memory, it can be slowed down by other
+        programs on its own, and more quickly than the table follows."""
         return self.pass_seconds(width) * (self._plain_share if width == 1 else 1.0)
 
     def added_seconds(self, draft_max: int) -> tuple[float, ...]:
