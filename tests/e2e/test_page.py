@@ -225,3 +225,19 @@ def test_new_text_scrolls_only_at_the_end(page: Page) -> None:
         "(() => { const box = document.querySelector('#transcript');"
         "return box.scrollHeight - box.scrollTop - box.clientHeight < 3; })()"
     )
+
+
+def test_sixteen_draft_positions_fit_into_the_panel(page: Page) -> None:
+    """As many as automatic drafting goes; replies of the scripted engine have fewer."""
+    ask(page, "hello")
+    right = page.evaluate(
+        """() => {
+          const positions = document.querySelector(".positions");
+          while (positions.children.length < 16)
+            positions.append(positions.firstElementChild.cloneNode(true));
+          const edge = positions.getBoundingClientRect().right;
+          const bars = [...positions.children].map((bar) => bar.getBoundingClientRect());
+          return Math.max(...bars.map((bar) => bar.right)) - edge;
+        }"""
+    )
+    assert right <= 0.5
