@@ -100,7 +100,7 @@ class Context(NativeContext):
         options = self.options
         params.n_ctx = options.context_length
         params.n_batch = max(PREFILL_CHUNK, options.max_rows)
-        params.n_ubatch = PREFILL_CHUNK
+        params.n_ubatch = PREFILL_CHUNK  # smaller ones read prompts at 0.89 to 1.0 of its speed
         if 1 < options.max_leaves >= options.max_rows:  # llama.cpp would end the process
             raise ValueError(f"{options.max_leaves} leaves in passes of {options.max_rows} rows")
         params.n_seq_max = options.max_leaves + 1 if options.max_leaves > 1 else 1
