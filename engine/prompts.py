@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,14 @@ class TrialPrompt:
 
     text: str
     category: str = "all"
+
+
+def numbered(prompts: Sequence[TrialPrompt]) -> Iterator[tuple[int, TrialPrompt]]:
+    """Each prompt with its number in its category, from 0."""
+    seen: Counter[str] = Counter()
+    for prompt in prompts:
+        yield seen[prompt.category], prompt
+        seen[prompt.category] += 1
 
 
 BUILT_IN: tuple[TrialPrompt, ...] = (

@@ -72,21 +72,14 @@ def peer_sentence(report: BenchReport) -> str:
 
 def oracle_sentences(report: BenchReport) -> list[str]:
     """One for each mode that was compared with the best schedule for its texts."""
-    return [_oracle_sentence(one) for one in report.overall if one.oracle_share is not None]
-
-
-def _oracle_sentence(one: ModeFigures) -> str:
-    sentence = (
+    return [
         f"{one.mode} reached {one.oracle_share:.0%} of the speed of the best schedule, which knows "
-        f"in advance what is kept ({one.oracle_speedup:.2f}x)."
-    )
-    if one.oracle_losses is None:
-        return sentence
-    lost = one.oracle_losses
-    return (
-        f"{sentence} Of its time, {lost.rejected:.0%} went to checking tokens that were rejected, "
-        f"{lost.vain:.0%} to draft steps in vain, {lost.short:.0%} was lost by drafting too little."
-    )
+        f"in advance what is kept ({one.oracle_speedup:.2f}x). Of its time, {lost.rejected:.0%} "
+        f"went to checking tokens that were rejected, {lost.vain:.0%} to draft steps in vain, "
+        f"{lost.short:.0%} was lost by drafting too little."
+        for one in report.overall
+        if (lost := one.oracle_losses) is not None
+    ]
 
 
 def prediction_sentences(report: BenchReport) -> list[str]:

@@ -7,7 +7,6 @@ speed drifts treats all of them alike.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +20,7 @@ from engine.bench.samples import (
     seconds_per_token,
 )
 from engine.errors import BadOptionError, RunError
-from engine.prompts import TrialPrompt
+from engine.prompts import TrialPrompt, numbered
 
 _WARM_UP = TrialPrompt("Say hello in three languages.")  # not counted, and none of the prompts
 
@@ -60,12 +59,7 @@ def check_prompts(prompts: Sequence[TrialPrompt]) -> None:
 
 def probe_prompts(prompts: Sequence[TrialPrompt]) -> tuple[TrialPrompt, ...]:
     """Every other one of each category, half of the prompts at most, spread over all of them."""
-    numbers: Counter[str] = Counter()
-    chosen = []
-    for prompt in prompts:
-        if numbers[prompt.category] % 2 == 0:
-            chosen.append(prompt)
-        numbers[prompt.category] += 1
+    chosen = [prompt for number, prompt in numbered(prompts) if number % 2 == 0]
     count = min(len(chosen), max(1, len(prompts) // 2))
     return tuple(chosen[index * len(chosen) // count] for index in range(count))
 

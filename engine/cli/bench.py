@@ -31,7 +31,7 @@ from engine.cli.options import (
 from engine.cli.parser import Subparsers
 from engine.errors import BadOptionError
 from engine.process.client import EngineClient
-from engine.prompts import TrialPrompt, read_prompts
+from engine.prompts import TrialPrompt, numbered, read_prompts
 from engine.request import LoadRequest
 
 
@@ -112,7 +112,8 @@ def _prompts(arguments: argparse.Namespace) -> tuple[TrialPrompt, ...]:
             raise BadOptionError(f"--{name.replace('_', '-')} must be 1 or more")
     prompts = read_prompts(arguments.prompts)
     if arguments.per_category:
-        prompts = _of_each_category(prompts, arguments.per_category)
+        count = arguments.per_category
+        prompts = tuple(prompt for number, prompt in numbered(prompts) if number < count)
     prompts = prompts[: arguments.limit]
     check_prompts(prompts)
     return prompts
@@ -163,13 +164,3 @@ def _predicted(client: EngineClient) -> Mapping[str, float]:
 
 def _never() -> bool:
     return False
-
-
-def _of_each_category(prompts: tuple[TrialPrompt, ...], count: int) -> tuple[TrialPrompt, ...]:
-    seen: dict[str, int] = {}
-    chosen = []
-    for prompt in prompts:
-        seen[prompt.category] = seen.get(prompt.category, 0) + 1
-        if seen[prompt.category] <= count:
-            chosen.append(prompt)
-    return tuple(chosen)

@@ -19,17 +19,21 @@ class TrialAllowance:
         self._saved = _FIRST
         self._usual_length = _FIRST_LENGTH  # of replies, a geometric mean that forgets
         self.written = 0
-        self.left = 0
+        self._most = 0
 
     def begin_reply(self, max_tokens: int) -> None:
         if self.written:
             self._usual_length *= (self.written / self._usual_length) ** _LENGTH_WEIGHT
-        self.written, self.left = 0, max_tokens
+        self.written, self._most = 0, max_tokens
 
     def add(self, tokens: int) -> None:
         self.written += tokens
-        self.left -= tokens
         self._saved = min(_LARGEST, self._saved + _SHARE * tokens)
+
+    @property
+    def left(self) -> int:
+        """Tokens that the reply may still have."""
+        return self._most - self.written
 
     def spend(self, rounds: float) -> None:
         self._saved -= rounds

@@ -27,7 +27,7 @@ _FREE_STEP = 0.004  # of a plain round
 
 @dataclass(slots=True)
 class _Round:
-    """What was asked and answered in one round. behind: tokens a drafter has to take in first.
+    """What was asked and answered in one round.
 
     is_open: False while a reply is prepared, when nothing is tried out.
     """
@@ -39,7 +39,6 @@ class _Round:
     path_chance: float = 1.0
     confidences: list[float] = field(default_factory=list)
     looks: int = 0
-    behind: dict[str, int] = field(default_factory=dict)
     allowed: dict[str, bool] = field(default_factory=dict)
     held_back: bool = False
 
@@ -55,7 +54,7 @@ class AutoDraft:
         self._round = _Round()
         self._price_share = 1.0  # of T(1): seconds per token at present
         self._allowance = TrialAllowance()
-        self._unread: dict[str, tuple[int, int]] = {}  # by a drafter, when so many were written
+        self._unread: dict[str, tuple[int, int]] = {}  # tokens, and at how many written
         self._added: tuple[float, ...] = ()
 
     def begin_reply(self, draft_max: int, kind: TextKind, max_tokens: int) -> None:
@@ -80,7 +79,6 @@ class AutoDraft:
         return self._draft_max
 
     def may_catch_up(self, drafter: str, tokens: int) -> bool:
-        self._round.behind[drafter] = tokens
         self._unread[drafter] = tokens, self._allowance.written
         allowed = self._allows(drafter)
         self._round.held_back = self._round.held_back or not allowed
@@ -209,7 +207,7 @@ class AutoDraft:
         state, drafter = self._round, self._round.drafter
         account, plain = self._account(drafter), self._cost.pass_seconds(1)
         looks = state.looks or max((node.depth for node in trace.proposed), default=0)
-        behind = state.behind.get(drafter, 0)
+        behind, _ = self._unread.get(drafter, (0, 0))
         if state.looks:
             self._unread[drafter] = 0, self._allowance.written
         self._cost.learn_draft(drafter, trace.seconds.draft, looks, behind)

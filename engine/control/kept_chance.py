@@ -49,7 +49,7 @@ class KeptChance:
 
     def estimate(self, confidence: float, depth: int = 1) -> float:
         usual = self._usual()[_depth_class(depth), confidence_bin(confidence)]
-        return float(self._severity.applied(usual))
+        return self._severity.applied(float(usual))
 
     def learn(self, confidence: float, kept: float, depth: int = 1) -> None:
         """kept: whether, or with what chance, the target kept the token."""
@@ -65,7 +65,7 @@ class KeptChance:
 
     def table(self) -> NDArray[np.float64]:
         """Chances [DEPTHS, BINS], in the text at hand."""
-        return np.asarray(self._severity.applied(self._usual()))
+        return self._severity.applied(self._usual())
 
     def _usual(self) -> NDArray[np.float64]:
         if self._table is None:

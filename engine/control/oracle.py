@@ -93,7 +93,7 @@ def recorded_hits(traces: Iterable[RoundTrace]) -> list[bool | None]:
     """
     hits: list[bool | None] = []
     for trace in traces:
-        accepted = sum(node.accepted for node in trace.proposed)
+        accepted = _kept(trace)
         for index in range(len(trace.emitted)):
             if index < accepted:
                 hits.append(True)
@@ -122,7 +122,7 @@ def consult_oracle(
     fixed = {k: fixed_seconds(sure, pass_seconds, step, k) for k in lengths}
     length = min(fixed, key=lambda k: fixed[k])
     known = sum(hit is not None for hit in hits) / max(1, len(hits))
-    kept = [sum(node.accepted for node in trace.proposed) for trace in rounds]
+    kept = [_kept(trace) for trace in rounds]
     passes = [pass_seconds(1 + len(trace.proposed)) for trace in rounds]
     return OracleReport(
         tokens=len(hits),
@@ -135,6 +135,10 @@ def consult_oracle(
         fixed_seconds=fixed[length],
         fixed_length=length,
     )
+
+
+def _kept(trace: RoundTrace) -> int:
+    return sum(node.accepted for node in trace.proposed)
 
 
 def _draft_step(rounds: Sequence[RoundTrace]) -> float:

@@ -11,7 +11,7 @@ _RECENT = 0.97  # of a token, when one more was judged
 _USUAL_WEIGHT = 3.0  # in rejected tokens
 _LARGEST = 4.0
 
-Chance = TypeVar("Chance", np.float64, NDArray[np.float64])
+Chance = TypeVar("Chance", float, NDArray[np.float64])
 
 
 class Severity:

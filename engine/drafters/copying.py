@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from engine.control.severity import Severity
 
 
@@ -65,7 +63,7 @@ class CopyConfidence:
         self._severity.begin_text()
 
     def estimate(self, evidence: Evidence) -> float:
-        return float(self._severity.applied(np.float64(self._usual(evidence))))
+        return self._severity.applied(self._usual(evidence))
 
     def _usual(self, evidence: Evidence) -> float:
         row, column = _cell(evidence)
