@@ -15,10 +15,9 @@ from engine.models.files import size_text
 from engine.models.gguf import inspect
 from engine.models.locate import LocatedModel, locate
 from engine.models.trained import model_sha256
-from engine.train.collection import collect, corpus_folder, estimated_bytes, prepare
+from engine.train.collection import collect, corpus_folder, prepare
 from engine.train.prompt_files import prompt_count
 from engine.train.settings import CollectSettings, read_card
-from engine.train.shards import count
 from engine.train.sources import text_files
 
 NO_LIMIT = 10**12
@@ -122,10 +121,10 @@ def gather(
     arguments: argparse.Namespace, place: Place, settings: CollectSettings, output: TrainOutput
 ) -> None:
     """Collects; what is there already counts."""
-    needed = estimated_bytes(settings, count(place.folder))
-    output.say(f"this will take at most {size_text(int(needed))} more in {place.folder}")
-    settings, workers = prepare(settings, place.target, place.sha256, arguments.threads)
+    prepared = prepare(settings, place.target, place.sha256, arguments.threads)
+    more = size_text(int(prepared.needed))
+    output.say(f"this will take at most {more} more in {place.folder}")
     card = read_card(place.folder)
     if card is not None:
         output.say(f"generating with {card.generated_with}: {card.tokens_per_second}")
-    collect(settings, workers, output.collected, output.stop.is_set)
+    collect(prepared.settings, prepared.workers, output.collected, output.stop.is_set)

@@ -68,6 +68,12 @@ def _add_training_options(parser: CommandParser, kind: HeadKind) -> None:
         )
     group.add_argument("--epochs", type=float, default=2.0, help="with --tokens, over the corpus")
     group.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    group.add_argument(
+        "--precision",
+        choices=("auto", "float32", "bfloat16"),
+        default="auto",
+        help="of products in training; auto: bfloat16 where the device multiplies it",
+    )
     group.add_argument("--out", metavar="NAME", help="default: the next free number")
     group.add_argument("--published", action="store_true", help="also the published layout")
     group.add_argument("--resume", action="store_true", help="go on with an unfinished training")
@@ -123,6 +129,7 @@ def _request(arguments: argparse.Namespace, place: Place) -> TrainRequest:
         seed=arguments.seed,
         threads=arguments.threads or physical_cores(),
         device=arguments.device,
+        precision=arguments.precision,
         own_rows=medusa and arguments.own_rows,
         keep_layers=arguments.keep_layers if early_exit else defaults.keep_layers,
     )

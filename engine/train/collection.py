@@ -28,14 +28,21 @@ from engine.train.work import HELDOUT_EVERY, SAMPLED_TEMPERATURE, SAMPLED_TOP_P
 _CONTEXT_SHARE = 1.6
 """Tokens kept for each answer token: prompts are kept too."""
 
-_FASTEST = 600.0
-"""Answer tokens a second that a machine may reach; before every shard the disk is asked again."""
-
 SAMPLING = (
     f"half greedy, half at temperature {SAMPLED_TEMPERATURE} and top-p {SAMPLED_TOP_P} "
     "of the 32 likeliest tokens"
 )
 HELDOUT = f"one document in {HELDOUT_EVERY}, by name, made with the target's own file"
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """settings: with the weights that were chosen. workers: collectors to run. needed: bytes on
+    disk, at most."""
+
+    settings: CollectSettings
+    workers: int
+    needed: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +65,33 @@ def _file_name(target: LocatedModel) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in text)
 
 
-def estimated_bytes(settings: CollectSettings, present: Counts) -> float:
-    """What the answer tokens that are still missing will take on disk, at most."""
+def estimated_bytes(settings: CollectSettings, present: Counts, tokens_per_second: float) -> float:
+    """What the answer tokens that are still missing will take on disk, at most.
+
+    tokens_per_second: of all collectors, of short texts and without prompts: they will do less.
+    """
     missing: float = max(0, settings.answer_tokens - present.answer_tokens)
     if settings.seconds is not None:
-        missing = min(missing, settings.seconds * _FASTEST)
+        missing = min(missing, settings.seconds * tokens_per_second)
     hidden = inspect(Path(settings.target)).embedding_length
     return missing * _CONTEXT_SHARE * bytes_per_token(hidden)
 
 
 def prepare(
     settings: CollectSettings, target: LocatedModel, sha256: str, threads: int
-) -> tuple[CollectSettings, int]:
-    """Makes the corpus's card if there is none. The settings with the weights that were chosen,
-    and how many collectors to run: one a thread, since one thread need not wait for another.
+) -> Preparation:
+    """Makes the corpus's card if there is none. A collector a thread will run on a processor,
+    since one thread need not wait for another.
 
     threads: 0 for one a physical core. Raises RunError when the disk has no room.
     """
     folder = Path(settings.folder)
-    require_disk(folder, estimated_bytes(settings, count(folder)))
     card = read_card(folder)
     chosen = _choose_weights(settings)
+    workers = 1 if chosen["on_gpu"] else threads or physical_cores()
+    fastest = workers * max(chosen["tokens_per_second"].values())
+    needed = estimated_bytes(settings, count(folder), fastest)
+    require_disk(folder, needed)
     settings = replace(settings, fast_copy=chosen["fast_copy"], sequences=chosen["sequences"])
     if card is None:
         card = _new_card(settings, target, sha256, chosen["tokens_per_second"])
@@ -90,7 +103,7 @@ def prepare(
             prompt_files=tuple(dict.fromkeys((*card.prompt_files, *settings.prompts))),
         )
     write_card(folder, card)
-    return settings, 1 if chosen["on_gpu"] else threads or physical_cores()
+    return Preparation(settings, workers, needed)
 
 
 def _new_card(

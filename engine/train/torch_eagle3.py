@@ -103,7 +103,8 @@ class Eagle3Trainee:
         if batch.layers is None:
             raise ValueError("EAGLE-3 reads the target's layer inputs")
         weights, epsilon = self.parameters, self._shape.epsilon
-        state = functional.linear(batch.layers, weights["fc.weight"])
+        # What is carried on from step to step stays in float32, whatever products are made in.
+        state = functional.linear(batch.layers, weights["fc.weight"]).float()
         following = torch.roll(batch.tokens, -1)  # a document's last row is never an anchor
         positions = row_positions(batch.starts, batch.tokens.device)
         joined = self._joined(following, state)

@@ -23,6 +23,7 @@ from engine.train.torch_batches import (
     sample_of,
 )
 from engine.train.torch_checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from engine.train.torch_compute import Compute
 from engine.train.torch_trainee import Trainee
 from engine.train.training import (
     FitResult,
@@ -48,14 +49,6 @@ class Material:
 
     training: Sequence[Document]
     heldout: Sequence[Document]
-
-
-def choose_device(wanted: str) -> torch.device:
-    """BadOptionError when a CUDA card is asked for and torch finds none."""
-    found = torch.cuda.is_available()
-    if wanted == "cuda" and not found:
-        raise BadOptionError("torch finds no CUDA card here; use --device cpu")
-    return torch.device("cuda" if found and wanted != "cpu" else "cpu")
 
 
 def limited(documents: Sequence[Document], tokens: int | None, seed: int) -> Sequence[Document]:
@@ -90,12 +83,13 @@ class Fit:
         trainee: Trainee,
         material: Material,
         settings: TrainSettings,
-        device: torch.device,
+        compute: Compute,
         checkpoint: Path | None = None,
     ) -> None:
         self._trainee = trainee
         self._settings = settings
-        self._device = device
+        self._compute = compute
+        self._device = compute.device
         self._checkpoint = checkpoint
         self._documents = material.training
         self._lengths = [learned_tokens(document) for document in self._documents]
@@ -140,7 +134,8 @@ class Fit:
         for group in self._optimiser.param_groups:
             group["lr"] = self._rate * _schedule(self._fraction())
         self._optimiser.zero_grad(set_to_none=True)
-        loss = self._trainee.loss(batch, random)
+        with self._compute.products():
+            loss = self._trainee.loss(batch, random)
         loss.backward()  # type: ignore[no-untyped-call]
         values = list(self._trainee.parameters.values())
         torch.nn.utils.clip_grad_norm_(values, _CLIP)

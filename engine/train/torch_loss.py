@@ -62,7 +62,7 @@ def soft_cross_entropy(
     states [m, hidden]; head [candidates, hidden]; at [m]: which row of the goals each state is
     for; row_weights [m].
     """
-    logits = torch.addmm(goals.offsets, states, head.t())
+    logits = (states @ head.t()).float() + goals.offsets
     total = torch.logsumexp(logits, dim=1)
     weights = goals.weights[at]
     picked = logits.gather(1, goals.places[at])

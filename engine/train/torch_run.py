@@ -22,7 +22,8 @@ from engine.train.shards import Corpus, Document, count
 from engine.train.target_weights import TargetWeights, require_plain_layers
 from engine.train.torch_batches import sample_of
 from engine.train.torch_check import check_file
-from engine.train.torch_fit import Fit, Material, choose_device, limited, measure
+from engine.train.torch_compute import Compute, choose_compute
+from engine.train.torch_fit import Fit, Material, limited, measure
 from engine.train.torch_kinds import Ground, Kind, prepare
 from engine.train.torch_trainee import Trainee
 from engine.train.training import (
@@ -57,16 +58,16 @@ def train(
     settings = request.settings
     torch.manual_seed(settings.seed)
     torch.set_num_threads(settings.threads)
-    device = choose_device(settings.device)
+    compute = choose_compute(settings.device, settings.precision, library.multiplies_bf16)
     target = TargetWeights(Path(request.target))
     require_plain_layers(target)
     material = _material(request)
     watched = list(sample_of(material.heldout, _CHOSEN_BY, settings.seed))
-    ground = Ground(target, material.training, watched, settings, device)
+    ground = Ground(target, material.training, watched, settings, compute.device)
     kind = prepare(request.kind, ground, library.log)
     checkpoint = Path(request.checkpoint) if request.checkpoint else None
-    fitted = Fit(kind.trainee, material, settings, device, checkpoint).run(report, should_stop)
-    card = _card(request, kind, fitted, device)
+    fitted = Fit(kind.trainee, material, settings, compute, checkpoint).run(report, should_stop)
+    card = _card(request, kind, fitted, compute)
     part = output.with_name(f".part-{output.name}")
     try:
         shutil.rmtree(part, ignore_errors=True)
@@ -162,9 +163,7 @@ def _device(trainee: Trainee) -> torch.device:
     return next(iter(trainee.parameters.values())).device
 
 
-def _card(
-    request: TrainRequest, kind: Kind, fitted: FitResult, device: torch.device
-) -> dict[str, Any]:
+def _card(request: TrainRequest, kind: Kind, fitted: FitResult, compute: Compute) -> dict[str, Any]:
     counts = count(Path(request.corpus))
     return {
         "kind": request.kind,
@@ -176,7 +175,8 @@ def _card(
             "learned_tokens": fitted.anchors,
             "seconds": round(fitted.seconds, 1),
             "stopped_early": fitted.stopped_early,
-            "device": str(device),
+            "device": str(compute.device),
+            "precision": compute.precision,
             "curve": [[round(seconds, 1), round(value, 4)] for seconds, value in fitted.curve],
         },
         "settings": asdict(request.settings),

@@ -19,7 +19,8 @@ class TrainSettings:
     keep_layers: early exit, layers of the target that are kept. deep_share: EAGLE-3, share of the
     anchors that go on to later steps, where most of the work is. own_rows: Medusa heads learn rows
     of their own instead of sharing the target's. threads: of the processor; device: "auto" is a
-    CUDA card when torch finds one, else the processor.
+    CUDA card when torch finds one, else the processor. precision: of products in training; "auto"
+    is bfloat16 where the device has an instruction for it, else float32.
     """
 
     positions: int = 4
@@ -32,6 +33,7 @@ class TrainSettings:
     seed: int = 0
     threads: int = 1
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
     blocks: int = 1
     own_rows: bool = False
     keep_layers: int = 6

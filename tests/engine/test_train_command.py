@@ -143,13 +143,17 @@ def test_wrong_requests_are_one_line(
     assert not (tmp_path / "training").exists()
 
 
-def test_the_size_is_estimated_from_tokens_and_time(tmp_path: Path) -> None:
+def test_the_size_is_estimated_from_tokens_and_from_time_at_this_machines_pace(
+    tmp_path: Path,
+) -> None:
     settings = CollectSettings(str(tmp_path), str(write_target(tmp_path)), answer_tokens=10**12)
     nothing = Counts(0, 0, 0, 0)
-    assert estimated_bytes(settings, nothing) > 1e14
-    assert estimated_bytes(replace(settings, seconds=60.0), nothing) < 1e9
+    assert estimated_bytes(settings, nothing, 600.0) > 1e14
+    minute, night = replace(settings, seconds=60.0), replace(settings, seconds=36_000.0)
+    assert estimated_bytes(minute, nothing, 600.0) == estimated_bytes(night, nothing, 1.0)
     small = replace(settings, answer_tokens=1000)
-    assert estimated_bytes(small, nothing) == 2 * estimated_bytes(small, Counts(9, 900, 500, 0))
+    half = Counts(9, 900, 500, 0)
+    assert estimated_bytes(small, nothing, 600.0) == 2 * estimated_bytes(small, half, 600.0)
 
 
 def test_the_budget_is_what_the_user_gave() -> None:

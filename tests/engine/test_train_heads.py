@@ -40,6 +40,7 @@ from engine.train.settings import read_layers
 from engine.train.shards import Corpus, Document
 from engine.train.target_weights import TargetWeights
 from engine.train.torch_batches import make_batch
+from engine.train.torch_compute import Compute, choose_compute
 from engine.train.torch_eagle3 import Eagle3Trainee
 from engine.train.torch_early_exit import EarlyExitTrainee
 from engine.train.torch_fit import Fit, Material, measure
@@ -53,6 +54,8 @@ from tests.tiny_corpus import write_tiny_corpus
 from tests.tiny_gguf import write_tiny_gguf
 
 CPU = torch.device("cpu")
+FLOAT32 = Compute(CPU, bfloat16=False)
+BFLOAT16 = Compute(CPU, bfloat16=True)
 SETTINGS = TrainSettings(
     epochs=2, batch=60, draft_vocabulary=120, keep_layers=3, learning_rate=3e-3, evaluate_every=1e9
 )
@@ -293,19 +296,59 @@ def documents(ground: Ground, heldout: bool) -> list[Document]:
     return list(Corpus(ground.corpus).documents(heldout))
 
 
-@pytest.mark.parametrize("kind", ["eagle3", "medusa", "medusa with own rows", "early exit"])
-def test_it_learns_its_training_text(llama: Ground, kind: str) -> None:
+TRAINEES = ("eagle3", "medusa", "medusa with own rows", "early exit")
+
+
+@pytest.mark.parametrize("compute", [FLOAT32, BFLOAT16], ids=lambda one: one.precision)
+@pytest.mark.parametrize("kind", TRAINEES)
+def test_it_learns_its_training_text(llama: Ground, kind: str, compute: Compute) -> None:
     """The watched documents are the training ones, so what is measured is that it learns."""
     train_set = documents(llama, heldout=False)[:3]
     trainee = _fresh(llama, kind)
     before = measure(trainee, train_set, CPU)
     settings = replace(SETTINGS, epochs=12, batch=30, learning_rate=8e-3)
-    fitted = Fit(trainee, Material(train_set, train_set), settings, CPU).run(
+    fitted = Fit(trainee, Material(train_set, train_set), settings, compute).run(
         lambda _progress: None, lambda: False
     )
-    print(kind, before, fitted)
     assert fitted.heldout.accepted > before.accepted + 0.2
     assert measure(trainee, train_set, CPU).accepted == fitted.heldout.accepted
+
+
+@pytest.mark.parametrize("kind", TRAINEES)
+def test_bfloat16_products_change_a_gradient_by_rounding_alone(llama: Ground, kind: str) -> None:
+    gradients = []
+    for compute in (FLOAT32, BFLOAT16):
+        trainee = _fresh(llama, kind)
+        with torch.no_grad():
+            generator = torch.Generator().manual_seed(4)
+            for value in trainee.parameters.values():
+                value.add_(0.02 * torch.randn(value.shape, generator=generator))
+        batch = make_batch(documents(llama, False)[:3], trainee.positions, trainee.features, CPU)
+        with compute.products():
+            loss = trainee.loss(batch, np.random.default_rng(2))
+        assert loss.dtype == torch.float32
+        loss.backward()  # type: ignore[no-untyped-call]
+        found = [value.grad for value in trainee.parameters.values()]
+        assert all(one is not None and one.dtype == torch.float32 for one in found)
+        gradients.append(torch.cat([one.flatten() for one in found if one is not None]))
+    full, half = gradients
+    assert not torch.equal(full, half)
+    assert (full - half).norm() < 0.02 * full.norm()
+
+
+@pytest.mark.parametrize(
+    ("precision", "instruction", "expected"),
+    [
+        ("auto", True, "bfloat16"),
+        ("auto", False, "float32"),
+        ("float32", True, "float32"),
+        ("bfloat16", False, "bfloat16"),
+    ],
+)
+def test_auto_is_bfloat16_where_the_processor_multiplies_it(
+    precision: str, instruction: bool, expected: str
+) -> None:
+    assert choose_compute("cpu", precision, instruction).precision == expected
 
 
 def _fresh(ground: Ground, kind: str) -> Trainee:
@@ -322,7 +365,7 @@ def _fresh(ground: Ground, kind: str) -> Trainee:
 def weights_after(ground: Ground, seed: int) -> dict[str, torch.Tensor]:
     trainee = trainee_of(ground)
     material = Material(documents(ground, False), documents(ground, True))
-    Fit(trainee, material, replace(SETTINGS, seed=seed, epochs=1), CPU).run(
+    Fit(trainee, material, replace(SETTINGS, seed=seed, epochs=1), FLOAT32).run(
         lambda _p: None, lambda: False
     )
     return trainee.parameters
@@ -337,7 +380,7 @@ def test_a_seed_gives_the_same_weights(llama: Ground) -> None:
 def test_an_interrupted_run_ends_where_a_whole_one_does(llama: Ground, tmp_path: Path) -> None:
     material = Material(documents(llama, False), documents(llama, True))
     whole = trainee_of(llama)
-    expected = Fit(whole, material, SETTINGS, CPU).run(lambda _p: None, lambda: False)
+    expected = Fit(whole, material, SETTINGS, FLOAT32).run(lambda _p: None, lambda: False)
     steps: list[int] = []
 
     def third_step() -> bool:
@@ -345,19 +388,23 @@ def test_an_interrupted_run_ends_where_a_whole_one_does(llama: Ground, tmp_path:
         return len(steps) == 4
 
     checkpoint = tmp_path / "run" / "checkpoint.pt"
-    half = Fit(trainee_of(llama), material, SETTINGS, CPU, checkpoint)
+    half = Fit(trainee_of(llama), material, SETTINGS, FLOAT32, checkpoint)
     assert half.run(lambda _p: None, third_step).steps == 3
     assert [one.name for one in checkpoint.parent.iterdir()] == ["checkpoint.pt"]
     resumed = trainee_of(llama)
-    found = Fit(resumed, material, SETTINGS, CPU, checkpoint).run(lambda _p: None, lambda: False)
+    found = Fit(resumed, material, SETTINGS, FLOAT32, checkpoint).run(
+        lambda _p: None, lambda: False
+    )
     assert (found.steps, found.anchors) == (expected.steps, expected.anchors)
     assert found.heldout.accepted >= expected.heldout.accepted
     other = replace(SETTINGS, seed=9)
     with pytest.raises(RunError, match="of another run"):
-        Fit(trainee_of(llama), material, other, CPU, checkpoint).run(lambda _p: None, lambda: False)
+        Fit(trainee_of(llama), material, other, FLOAT32, checkpoint).run(
+            lambda _p: None, lambda: False
+        )
     checkpoint.write_bytes(b"not a checkpoint")
     with pytest.raises(RunError, match="damaged"):
-        Fit(resumed, material, SETTINGS, CPU, checkpoint).run(lambda _p: None, lambda: False)
+        Fit(resumed, material, SETTINGS, FLOAT32, checkpoint).run(lambda _p: None, lambda: False)
 
 
 @pytest.mark.parametrize("kind", ["medusa", "eagle3", "early-exit"])
