@@ -25,6 +25,7 @@ from engine.models.trained import TrainedDrafter, model_sha256, trained_drafters
 from engine.models.transfer import RepoFile
 from engine.request import LoadRequest
 from engine.train.forecast import Forecast, TrainingBudget, target_forecast
+from engine.train.trainable import require_trainable
 from engine.train.training import HeadKind
 
 TRAINED_NAMES = {"medusa": "Medusa heads", "eagle3": "EAGLE-3", "early-exit": "Distilled"}
@@ -133,6 +134,7 @@ class LibraryShelf:
         self, kind: HeadKind, target: str, budget: TrainingBudget
     ) -> Forecast | None:
         found = locate(target, Catalogue.load(self._folder), self._folder)
+        require_trainable(kind, found.path)
         sha256 = model_sha256(found.path, self._folder)
         return target_forecast(kind, found, sha256, self._folder, budget)
 

@@ -11,7 +11,7 @@ from typing import Any
 from app.choices import ModelChoice
 from app.shelf import Shelf
 from app.training_request import TrainingRequest, training_request
-from engine.errors import BadOptionError, EngineError
+from engine.errors import BadOptionError, EngineError, IncompatiblePairError
 from engine.folders import DataFolder
 from engine.models.download_process import disk_free
 from engine.models.files import size_text
@@ -54,7 +54,10 @@ def forecast_answer(data: dict[str, Any], shelf: Shelf) -> dict[str, Any]:
     """For the form as it stands. pays: None when the target was never measured here."""
     request = training_request(data)
     budget = TrainingBudget(request.minutes or 0, request.tokens)
-    found = shelf.training_forecast(request.kind, request.target, budget)
+    try:
+        found = shelf.training_forecast(request.kind, request.target, budget)
+    except IncompatiblePairError as error:
+        return {"pays": False, "text": f"{error}."}
     if found is None:
         return {"pays": None, "text": NOT_MEASURED}
     return {"pays": found.pays, "text": found.sentence}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from app.choices import ModelChoice, TrainedChoice
-from engine.errors import DownloadError
+from engine.errors import DownloadError, IncompatiblePairError
 from engine.models.download_job import DownloadSnapshot
 from engine.models.transfer import RepoFile
 from engine.request import LoadRequest
@@ -63,6 +63,8 @@ class FakeShelf:
     def training_forecast(
         self, kind: HeadKind, target: str, budget: TrainingBudget
     ) -> Forecast | None:
+        if target == "gemma" and kind != "medusa":
+            raise IncompatiblePairError(f"gemma.gguf cannot be trained for {kind}")
         if target != "starter":
             return None
         pays = kind == "eagle3"

@@ -134,6 +134,10 @@ def _tensors(model: TinyModel, vocabulary: int) -> list[tuple[str, NDArray[np.fl
         }
         for part in ("attn_norm", "ffn_norm"):
             tensors.append((f"blk.{layer}.{part}.weight", np.ones(width, np.float32)))
+        if model.architecture == "qwen3":
+            for part in ("attn_q_norm", "attn_k_norm"):
+                norm = np.linspace(0.5, 2.0, width // model.heads, dtype=np.float32)
+                tensors.append((f"blk.{layer}.{part}.weight", norm))
         for part, shape in shapes.items():
             tensors.append((f"blk.{layer}.{part}.weight", matrix(*shape)))
     tensors.append(("output_norm.weight", np.ones(width, np.float32)))

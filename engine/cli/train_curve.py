@@ -17,6 +17,7 @@ from engine.errors import BadOptionError
 from engine.machine import physical_cores
 from engine.train.fitting import fit, require_torch
 from engine.train.shards import count
+from engine.train.trainable import obstacle, require_trainable
 from engine.train.training import HeadKind, TrainRequest, TrainSettings
 
 KINDS: tuple[HeadKind, ...] = ("medusa", "eagle3", "early-exit")
@@ -29,7 +30,7 @@ def add_parser(kinds: Subparsers) -> None:
         "is there, and keeps only the figures.",
     )
     add_target(parser)
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), metavar="KIND")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, metavar="KIND", help="default: all")
     parser.add_argument(
         "--tokens", nargs="+", type=int, metavar="N", help="default: an eighth, a quarter, ... all"
     )
@@ -54,10 +55,11 @@ def _run(arguments: argparse.Namespace) -> int:
     points = sorted({min(n, learned) for n in arguments.tokens or _parts(learned)})
     if points[0] < 1:
         raise BadOptionError("--tokens must be above 0")
+    kinds = _kinds(arguments, place)
     cards: list[dict[str, Any]] = []
     with StopFlag() as stop:
         output = TrainOutput(arguments.json, stop)
-        for kind in arguments.kinds:
+        for kind in kinds:
             for tokens in points:
                 if stop.is_set():
                     return 1
@@ -69,6 +71,13 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         _show(cards)
     return 0
+
+
+def _kinds(arguments: argparse.Namespace, place: Place) -> list[HeadKind]:
+    """Those asked for, or all that can learn from this target."""
+    for kind in arguments.kinds or ():
+        require_trainable(kind, place.target.path)
+    return arguments.kinds or [kind for kind in KINDS if not obstacle(kind, place.target.path)]
 
 
 def _parts(learned: int) -> list[int]:

@@ -12,13 +12,13 @@ from engine.errors import BadOptionError
 from engine.folders import DataFolder
 from engine.models.catalogue import Catalogue
 from engine.models.files import size_text
-from engine.models.gguf import inspect
 from engine.models.locate import LocatedModel, locate
 from engine.models.trained import model_sha256
 from engine.train.collection import collect, corpus_folder, prepare
 from engine.train.prompt_files import prompt_count
 from engine.train.settings import CollectSettings, read_card
 from engine.train.sources import text_files
+from engine.train.trainable import require_target
 
 NO_LIMIT = 10**12
 _BYTES_PER_TOKEN = 4
@@ -68,10 +68,7 @@ def add_data_options(parser: CommandParser) -> None:
 def find_place(arguments: argparse.Namespace) -> Place:
     folder = DataFolder(arguments.data_dir)
     target = locate(arguments.target, Catalogue.load(folder), folder)
-    info = inspect(target.path)
-    if info.needs is not None or info.recurrent:
-        reason = info.needs or "a recurrent model, for which nothing can draft"
-        raise BadOptionError(f"{target.name} cannot be trained for: it is {reason}")
+    require_target(target.path)
     sha256 = model_sha256(target.path, folder)
     return Place(target, sha256, corpus_folder(folder.training, target, sha256))
 

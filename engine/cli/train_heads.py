@@ -30,6 +30,7 @@ from engine.models.files import write_atomically
 from engine.train.fitting import Budget, fit, free_name, plan_budget, require_torch
 from engine.train.forecast import NOT_MEASURED, TrainingBudget, target_forecast
 from engine.train.shards import count
+from engine.train.trainable import require_trainable
 from engine.train.training import HeadKind, TrainRequest, TrainSettings
 
 KINDS: dict[HeadKind, str] = {
@@ -84,6 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.minutes is not None and arguments.tokens is not None:
         raise BadOptionError("give --minutes or --tokens, not both")
     place = find_place(arguments)
+    require_trainable(arguments.kind, place.target.path)
     request = _request(arguments, place)
     if Path(request.output).exists():
         raise BadOptionError(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import IncompatiblePairError, ModelFileError
+from engine.errors import ModelFileError
 from engine.llama.dequantize import dequantize
 from engine.models.gguf import GgufInfo, inspect
 from engine.models.gguf_data import read_tensors
@@ -18,12 +18,7 @@ from engine.models.tensor_data import TensorData, rows_of
 Array = NDArray[np.float32]
 SPLIT_ROPE = frozenset({"qwen2", "qwen3"})
 """Architectures that rotate the two halves of a head; the others rotate neighbouring pairs."""
-LAYER_MATRICES = (
-    "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down",
-)  # fmt: skip
-LAYER_NORMS = ("attn_norm", "ffn_norm")
 _ROWS_AT_ONCE = 4096
-_PLAIN = frozenset({"llama", "qwen2"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +123,3 @@ class TargetWeights:
         if name not in self._tensors:
             raise ModelFileError(f"{self.path.name} has no tensor {name}")
         return self._tensors[name]
-
-
-def require_plain_layers(target: TargetWeights) -> None:
-    """IncompatiblePairError for targets whose layers a trainer cannot imitate."""
-    info = target.info
-    uniform = len(set(info.head_count)) == len(set(info.head_count_kv)) == 1
-    scaled = target.has("rope_freqs.weight") or target.number("rope.scaling.factor", 0.0)
-    if info.architecture not in _PLAIN or not uniform or info.sliding_window or scaled:
-        known = ", ".join(sorted(_PLAIN))
-        raise IncompatiblePairError(
-            f"{target.path.name} ({info.architecture}) cannot be trained for: plain layers of "
-            f"{known} models are what is known here"
-        )

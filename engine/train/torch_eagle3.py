@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.train.heldout import Drafts
-from engine.train.target_weights import LAYER_MATRICES, TargetWeights
+from engine.train.target_weights import TargetWeights
 from engine.train.torch_batches import Batch, Features, thinned
 from engine.train.torch_layers import (
     Chain,
@@ -26,6 +26,7 @@ from engine.train.torch_layers import (
     row_positions,
 )
 from engine.train.torch_trainee import DraftHead, chain_loss, collect_drafts, learnable
+from engine.train.trainable import LAYER_MATRICES
 
 LEARNING_RATE = 1.2e-3
 _FRESH = 0.02  # standard deviation of weights that the target has nothing for
@@ -55,11 +56,28 @@ def initial_weights(target: TargetWeights, seed: int) -> dict[str, NDArray[np.fl
         matrix = target.tensor(f"{last}{name}.weight")
         if name in ("attn_q", "attn_k"):
             heads = shape.heads if name == "attn_q" else shape.kv_heads
+            if target.has(f"{last}{name}_norm.weight"):
+                norm = target.tensor(f"{last}{name}_norm.weight")
+                matrix = with_head_norm(matrix, norm, weights[f"{_BLOCK}attn_norm_2.weight"])
             matrix = target.interleaved(matrix, heads)
         if name in ("attn_q", "attn_k", "attn_v"):
             matrix = np.concatenate([fresh(*matrix.shape), matrix], axis=1)
         weights[f"{_BLOCK}{name}.weight"] = matrix
     return weights
+
+
+def with_head_norm(
+    matrix: NDArray[np.float32], norm: NDArray[np.float32], inner: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """q or k with the norm of its heads put in at its usual size: an EAGLE-3 layer has none.
+
+    matrix [heads x width, hidden]; norm [width]; inner [hidden]: weight of the norm before it,
+    whose outputs are taken as uncorrelated.
+    """
+    squares = ((matrix * inner) ** 2).sum(axis=1).reshape(-1, len(norm))
+    scale = norm / np.sqrt(squares.mean(axis=1, keepdims=True))
+    joined: NDArray[np.float32] = (matrix * scale.reshape(-1, 1)).astype(np.float32)
+    return joined
 
 
 class Eagle3Trainee:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.train.heldout import Drafts
-from engine.train.target_weights import LAYER_MATRICES, LAYER_NORMS, TargetWeights
+from engine.train.target_weights import TargetWeights
 from engine.train.torch_batches import Batch, Features
 from engine.train.torch_layers import (
     Rotary,
@@ -28,6 +28,7 @@ from engine.train.torch_layers import (
 )
 from engine.train.torch_loss import soft_cross_entropy
 from engine.train.torch_trainee import DraftHead, collect_drafts, learnable
+from engine.train.trainable import LAYER_MATRICES, LAYER_NORMS
 
 LEARNING_RATE = 4e-4
 _BIASES = ("attn_q", "attn_k", "attn_v")

@@ -19,13 +19,14 @@ from engine.llama.library import Library
 from engine.models.files import write_atomically
 from engine.train.encoded import through_format
 from engine.train.shards import Corpus, Document, count
-from engine.train.target_weights import TargetWeights, require_plain_layers
+from engine.train.target_weights import TargetWeights
 from engine.train.torch_batches import sample_of
 from engine.train.torch_check import check_file
 from engine.train.torch_compute import Compute, choose_compute
 from engine.train.torch_fit import Fit, Material, limited, measure
 from engine.train.torch_kinds import Ground, Kind, prepare
 from engine.train.torch_trainee import Trainee
+from engine.train.trainable import require_trainable
 from engine.train.training import (
     FitResult,
     HeldOut,
@@ -59,8 +60,8 @@ def train(
     torch.manual_seed(settings.seed)
     torch.set_num_threads(settings.threads)
     compute = choose_compute(settings.device, settings.precision, library.multiplies_bf16)
+    require_trainable(request.kind, Path(request.target))
     target = TargetWeights(Path(request.target))
-    require_plain_layers(target)
     material = _material(request)
     watched = list(sample_of(material.heldout, _CHOSEN_BY, settings.seed))
     ground = Ground(target, material.training, watched, settings, compute.device)

@@ -14,13 +14,17 @@ from hypothesis import strategies as st
 from engine.errors import IncompatiblePairError
 from engine.llama.dequantize import dequantize
 from engine.llama.ggml import quantize
+from engine.models.gguf_data import read_tensors, write_gguf
+from engine.models.gguf_header import read_header
 from engine.models.tensor_data import TensorData
 from engine.train.draft_vocabulary import choose_tokens, positions_of
 from engine.train.heldout import Drafts, figures, joined
 from engine.train.shards import Document
-from engine.train.target_weights import TargetWeights, require_plain_layers
 from engine.train.torch_batches import Features, anchors_of, make_batch, plan_batches
+from engine.train.torch_eagle3 import with_head_norm
 from engine.train.torch_loss import make_goals, soft_cross_entropy
+from engine.train.trainable import obstacle, require_trainable
+from engine.train.training import HeadKind
 from tests.tiny_gguf import write_tiny_gguf
 
 CPU = torch.device("cpu")
@@ -171,10 +175,50 @@ def test_weights_of_any_format_are_read(kind: str) -> None:
     np.testing.assert_array_equal(dequantize(data, 2, 5), found[2:5])
 
 
-def test_targets_that_cannot_be_imitated_are_refused(tmp_path: Path) -> None:
-    for architecture in ("llama", "qwen2"):
-        path = write_tiny_gguf(tmp_path / "fits.gguf", architecture=architecture)
-        require_plain_layers(TargetWeights(path))
-    other = write_tiny_gguf(tmp_path / "other.gguf", architecture="gemma")
-    with pytest.raises(IncompatiblePairError, match="plain layers of llama, qwen2"):
-        require_plain_layers(TargetWeights(other))
+@pytest.mark.parametrize(
+    ("architecture", "kinds"),
+    [
+        ("llama", {"medusa", "eagle3", "early-exit"}),
+        ("qwen2", {"medusa", "eagle3", "early-exit"}),
+        ("qwen3", {"medusa", "eagle3"}),
+        ("gemma", {"medusa"}),
+    ],
+)
+def test_what_can_be_learned_from_a_target(
+    tmp_path: Path, architecture: str, kinds: set[HeadKind]
+) -> None:
+    path = write_tiny_gguf(tmp_path / "target.gguf", architecture=architecture)
+    every: tuple[HeadKind, ...] = ("medusa", "eagle3", "early-exit")
+    assert {kind for kind in every if not obstacle(kind, path)} == kinds
+    for kind in every:
+        if kind in kinds:
+            require_trainable(kind, path)
+            continue
+        with pytest.raises(IncompatiblePairError, match=f"architecture is {architecture}"):
+            require_trainable(kind, path)
+
+
+def test_a_target_with_scaled_positions_is_not_cut(tmp_path: Path) -> None:
+    """As Llama 3.1 and 3.2 have them. An EAGLE-3 layer has positions of its own."""
+    plain = write_tiny_gguf(tmp_path / "plain.gguf")
+    tensors = read_tensors(plain)
+    scales = TensorData("F32", (8,), np.ones(8, np.float32).view(np.uint8))
+    scaled = tmp_path / "scaled.gguf"
+    write_gguf(scaled, dict(read_header(plain).metadata), {**tensors, "rope_freqs.weight": scales})
+    assert "scaled" in obstacle("early-exit", scaled)
+    assert not obstacle("eagle3", scaled)
+
+
+def test_a_norm_of_heads_is_put_into_their_rows_at_its_usual_size() -> None:
+    random = np.random.default_rng(0)
+    matrix = random.standard_normal((4 * 16, 64)).astype(np.float32) * 3.0
+    norm, inner = random.uniform(0.5, 2.0, 16), random.uniform(0.5, 2.0, 64)
+    states = random.standard_normal((5000, 64)) * inner
+    heads = (states @ matrix.T).reshape(-1, 4, 16)
+    exact = heads / np.sqrt((heads**2).mean(axis=2, keepdims=True)) * norm
+    found = (states @ with_head_norm(matrix, norm, inner).T).reshape(-1, 4, 16)
+    cosine = (exact * found).sum(2) / np.linalg.norm(exact, axis=2) / np.linalg.norm(found, axis=2)
+    np.testing.assert_allclose(cosine, 1.0, atol=1e-5)
+    assert np.mean(np.linalg.norm(found, axis=2) / np.linalg.norm(exact, axis=2)) == pytest.approx(
+        1.0, abs=0.1
+    )
