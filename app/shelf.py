@@ -24,9 +24,12 @@ from engine.models.pair import check_files
 from engine.models.trained import TrainedDrafter, model_sha256, trained_drafters
 from engine.models.transfer import RepoFile
 from engine.request import LoadRequest
+from engine.train.collection import corpus_folder, estimated_bytes
 from engine.train.forecast import Forecast, TrainingBudget, target_forecast
+from engine.train.settings import CollectSettings
+from engine.train.shards import count
 from engine.train.trainable import require_trainable
-from engine.train.training import HeadKind
+from engine.train.training import HeadKind, TrainSettings
 
 TRAINED_NAMES = {"medusa": "Medusa heads", "eagle3": "EAGLE-3", "early-exit": "Distilled"}
 
@@ -53,9 +56,16 @@ class Shelf(Protocol):
         ...
 
     def training_forecast(
-        self, kind: HeadKind, target: str, budget: TrainingBudget
+        self, kind: HeadKind, target: str, budget: TrainingBudget, settings: TrainSettings
     ) -> Forecast | None:
-        """What a training would bring, None if the target was never measured here."""
+        """What a training would bring, None if the target was never measured here.
+
+        IncompatiblePairError when there is nothing of that kind to learn from it.
+        """
+        ...
+
+    def training_bytes(self, target: str, tokens: int) -> int:
+        """What so many answer tokens take on disk beside those that are there."""
         ...
 
     def repository_files(self, repository: str) -> tuple[RepoFile, ...]: ...
@@ -131,12 +141,19 @@ class LibraryShelf:
         return known.info.embedding_length if known is not None and known.info is not None else 0
 
     def training_forecast(
-        self, kind: HeadKind, target: str, budget: TrainingBudget
+        self, kind: HeadKind, target: str, budget: TrainingBudget, settings: TrainSettings
     ) -> Forecast | None:
         found = locate(target, Catalogue.load(self._folder), self._folder)
         require_trainable(kind, found.path)
         sha256 = model_sha256(found.path, self._folder)
-        return target_forecast(kind, found, sha256, self._folder, budget)
+        return target_forecast(kind, found, sha256, self._folder, budget, settings)
+
+    def training_bytes(self, target: str, tokens: int) -> int:
+        found = locate(target, Catalogue.load(self._folder), self._folder)
+        sha256 = model_sha256(found.path, self._folder)
+        folder = corpus_folder(self._folder.training, found, sha256)
+        wanted = CollectSettings(str(folder), str(found.path), answer_tokens=tokens)
+        return int(estimated_bytes(wanted, count(folder), tokens_per_second=0.0))
 
     def repository_files(self, repository: str) -> tuple[RepoFile, ...]:
         if parse_hub_reference(f"{HUB_PREFIX}{repository}/x.gguf") is None:

@@ -6,6 +6,7 @@ What is known of it is in a file as well, so that it can be taken up again after
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 from collections.abc import Sequence
@@ -19,7 +20,9 @@ from app.training_child import COMMAND, TrainingChild, end_tree, is_running
 from app.training_request import TrainingRequest, require_texts, training_request
 from engine.errors import RequestError
 from engine.folders import DataFolder
+from engine.models.files import write_atomically
 
+_LOG = logging.getLogger(__name__)
 RUNNING = ("running", "stopping")
 _MOST_POINTS = 240
 
@@ -186,9 +189,11 @@ class Training:
         job = self._job
         if job is None:
             return
-        partial = self._file.with_suffix(".part")
-        partial.write_text(json.dumps(job.to_json()), encoding="utf-8")
-        os.replace(partial, self._file)
+        try:
+            write_atomically(self._file, json.dumps(job.to_json()))
+        except OSError as error:
+            # The training goes on: what is known of it is here, and only a restart would miss it.
+            _LOG.warning("%s cannot be written: %s", self._file, error.strerror or error)
 
     def _left_over(self) -> Job | None:
         """Of an earlier run of Forerun. What still runs without anyone listening is ended."""

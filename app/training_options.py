@@ -13,9 +13,9 @@ from app.shelf import Shelf
 from app.training_request import TrainingRequest, training_request
 from engine.errors import BadOptionError, EngineError, IncompatiblePairError
 from engine.folders import DataFolder
-from engine.models.download_process import disk_free
-from engine.models.files import size_text
+from engine.models.files import disk_free, size_text
 from engine.models.trained import trained_drafters
+from engine.train.collection import CONTEXT_SHARE
 from engine.train.fitting import require_torch
 from engine.train.forecast import NOT_MEASURED, TrainingBudget
 from engine.train.shards import bytes_per_token, count
@@ -23,7 +23,7 @@ from engine.train.shards import bytes_per_token, count
 
 @dataclass(frozen=True, slots=True)
 class TrainingTarget:
-    """token_bytes: what one token of its training data takes on disk, 0 if not known."""
+    """token_bytes: what an answer token of its training data takes on disk, 0 if not known."""
 
     value: str
     label: str
@@ -51,16 +51,20 @@ def training_options(shelf: Shelf, folder: DataFolder) -> dict[str, Any]:
 
 
 def forecast_answer(data: dict[str, Any], shelf: Shelf) -> dict[str, Any]:
-    """For the form as it stands. pays: None when the target was never measured here."""
+    """For the form as it stands. pays: None when the target was never measured here. bytes: that so
+    many tokens will still take on disk, None with a budget of time."""
     request = training_request(data)
     budget = TrainingBudget(request.minutes or 0, request.tokens)
     try:
-        found = shelf.training_forecast(request.kind, request.target, budget)
+        found = shelf.training_forecast(request.kind, request.target, budget, request.settings)
     except IncompatiblePairError as error:
-        return {"pays": False, "text": f"{error}."}
+        return {"pays": False, "text": f"{error}.", "bytes": None}
+    needed = (
+        None if request.tokens is None else shelf.training_bytes(request.target, request.tokens)
+    )
     if found is None:
-        return {"pays": None, "text": NOT_MEASURED}
-    return {"pays": found.pays, "text": found.sentence}
+        return {"pays": None, "text": NOT_MEASURED, "bytes": needed}
+    return {"pays": found.pays, "text": found.sentence, "bytes": needed}
 
 
 def torch_problem() -> str:
@@ -73,12 +77,14 @@ def torch_problem() -> str:
 
 def require_room(request: TrainingRequest, shelf: Shelf, folder: DataFolder) -> None:
     """BadOptionError when the data of so many tokens would not fit on the disk."""
-    needed = (request.tokens or 0) * _token_bytes(shelf, request.target)
+    if request.tokens is None:
+        return
+    needed = shelf.training_bytes(request.target, request.tokens)
     free = disk_free(folder.training)
     if needed > free:
         raise BadOptionError(
-            f"{request.tokens:,} tokens need {size_text(needed)} and {size_text(free)} are free: "
-            "ask for fewer tokens, or free some space"
+            f"{request.tokens:,} tokens need {size_text(needed)} more and {size_text(free)} are "
+            "free: ask for fewer tokens, or free some space"
         )
 
 
@@ -106,7 +112,7 @@ def _targets(models: Sequence[ModelChoice], shelf: Shelf) -> list[TrainingTarget
 
 def _token_bytes(shelf: Shelf, target: str) -> int:
     hidden = shelf.hidden_size(target)
-    return bytes_per_token(hidden) if hidden else 0
+    return int(CONTEXT_SHARE * bytes_per_token(hidden)) if hidden else 0
 
 
 def _size(folder: Path) -> int:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.errors import BadOptionError
-from engine.train.training import HeadKind
+from engine.train.training import DRAFT_VOCABULARY, MOST_POSITIONS, NAME, HeadKind, TrainSettings
 
 KINDS: dict[str, HeadKind] = {
     "medusa": "medusa",
     "eagle3": "eagle3",
     "early-exit": "early-exit",
 }
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _LONGEST_MINUTES = 7 * 24 * 60
 
 
@@ -42,6 +40,13 @@ class TrainingRequest:
     def drafter(self) -> str:
         """The drafter expression of the result."""
         return f"{self.kind}:{self.name}"
+
+    @property
+    def settings(self) -> TrainSettings:
+        """As far as the form has them."""
+        if self.kind == "eagle3":
+            return TrainSettings(positions=self.depth, draft_vocabulary=self.draft_vocab)
+        return TrainSettings(positions=self.heads if self.kind == "medusa" else self.depth)
 
     def arguments(self, resume: bool) -> list[str]:
         """Of `forerun train`."""
@@ -74,7 +79,7 @@ def training_request(data: dict[str, Any]) -> TrainingRequest:
         raise BadOptionError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
     if not data.get("target"):
         raise BadOptionError("choose a target first")
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise BadOptionError("the name may have letters, digits, dots and dashes, at most 40")
     minutes = _whole(data, "minutes", 1, _LONGEST_MINUTES)
     tokens = _whole(data, "tokens", 1_000, 1_000_000_000)
@@ -88,9 +93,9 @@ def training_request(data: dict[str, Any]) -> TrainingRequest:
         chats=data.get("chats") is True,
         minutes=minutes,
         tokens=tokens,
-        heads=_whole(data, "heads", 1, 8) or 4,
-        draft_vocab=_whole(data, "draft_vocab", 256, 1_000_000) or 16_000,
-        depth=_whole(data, "depth", 1, 8) or 4,
+        heads=_whole(data, "heads", 1, MOST_POSITIONS) or 4,
+        draft_vocab=_whole(data, "draft_vocab", *DRAFT_VOCABULARY) or 16_000,
+        depth=_whole(data, "depth", 1, MOST_POSITIONS) or 4,
     )
 
 

@@ -113,7 +113,7 @@ export class TrainForm {
     }
     if (!this.named) this.name.value = freeName(kind, this.options.taken);
     setText(this.problem, "");
-    this.drawEstimate();
+    this.drawEstimate(null);
     this.askForecast();
   }
 
@@ -123,12 +123,14 @@ export class TrainForm {
     const number = this.forecasts;
     let text = "";
     let pays = null;
+    let needed = null;
     try {
-      ({ text, pays } = await this.page.call("train_forecast", this.wishes()));
+      ({ text, pays, bytes: needed } = await this.page.call("train_forecast", this.wishes()));
     } catch {
       // A form that is half filled in has no forecast; Start says what is wrong with it.
     }
     if (number !== this.forecasts) return;
+    this.drawEstimate(needed);
     setText(this.forecast, text);
     this.forecast.classList.toggle("loses", pays === false);
   }
@@ -150,17 +152,16 @@ export class TrainForm {
     };
   }
 
-  drawEstimate() {
+  /** needed: bytes that the tokens asked for will take, null while it is not known */
+  drawEstimate(needed) {
     const { free_bytes: free, targets } = this.options;
     const each = targets.find(({ value }) => value === this.target.value)?.token_bytes ?? 0;
     const room = `${bytes(free)} are free.`;
-    const tokens = Number(this.amount.value);
-    const asked = this.unit.value === "tokens";
-    const over = asked && each * tokens > free;
+    const over = needed > free;
     this.estimate.classList.toggle("over", over);
     if (!each) setText(this.estimate, room);
-    else if (asked) {
-      const size = `${count(tokens)} tokens of data take ${bytes(each * tokens)} on disk`;
+    else if (needed !== null) {
+      const size = `${count(Number(this.amount.value))} tokens of data take ${bytes(needed)} more on disk`;
       setText(this.estimate, over ? `${size}: too much, ${room}` : `${size}; ${room}`);
     } else {
       const size = `Every ${count(PER_DATA)} tokens of data take ${bytes(each * PER_DATA)} on disk`;

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import psutil
+
 from engine.errors import BadOptionError, RunError
 from engine.llama.log import NativeLog
 from engine.llama.quantize import copy_without_layers, requantize
+from engine.models.files import RESERVE, disk_free, size_text
+from engine.models.gguf import inspect
 
 _POLL_SECONDS = 0.2
+_BYTES_PER_WEIGHT = {"F32": 4.0, "F16": 2.0, "BF16": 2.0, "Q8_0": 1.1}
 Progress = Callable[[float], None]
 
 
@@ -51,10 +57,16 @@ def requantized_copy(
     """The model with all weights in `file_format`, made now if it is not there yet."""
     return _made_once(
         derived_path(source, file_format, folder),
-        float(source.stat().st_size),
+        requantized_bytes(source, file_format),
         lambda part: requantize(source, part, file_format, log),
         report,
     )
+
+
+def requantized_bytes(source: Path, file_format: str) -> float:
+    """About how large the copy will be; formats of fewer bits are never larger than the source."""
+    each = _BYTES_PER_WEIGHT.get(file_format)
+    return float(source.stat().st_size) if each is None else each * inspect(source).parameters
 
 
 def derived_path(source: Path, name: str, folder: Path) -> Path:
@@ -70,10 +82,16 @@ def _made_once(
 ) -> Path:
     if path.is_file():
         return path
-    part = path.with_name(path.name + ".part")
+    if disk_free(path.parent) < expected_bytes + RESERVE:
+        raise RunError(
+            f"{path.name} would need {size_text(int(expected_bytes))} in {path.parent}: "
+            "free some space, or choose another --data-dir"
+        )
+    # Its own name for each process: two may make the same copy at once, and either result is good.
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.unlink(missing_ok=True)
+        _remove_abandoned(path)
         _make_watched(part, expected_bytes, make, report)
         part.replace(path)
     except OSError as error:
@@ -82,6 +100,14 @@ def _made_once(
         if part.exists():
             part.unlink()
     return path
+
+
+def _remove_abandoned(path: Path) -> None:
+    """What processes left behind that no longer run."""
+    for part in path.parent.glob(f"{path.name}.*.part"):
+        owner = part.name.removeprefix(f"{path.name}.").removesuffix(".part")
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            part.unlink(missing_ok=True)
 
 
 def _make_watched(

@@ -14,6 +14,7 @@ EngineError
     ├── TemplateError           the model's chat template failed
     ├── DownloadError           fetching failed (GatedModelError: needs a login)
     ├── DrafterError            a drafter failed in mid-reply
+    ├── SuspendedError          a training was ended in the middle and can be gone on with
     └── EngineDiedError         the engine process ended unexpectedly
 """
 
@@ -79,6 +80,10 @@ class GatedModelError(DownloadError):
 
 
 class DrafterError(RunError):
+    pass
+
+
+class SuspendedError(RunError):
     pass
 
 

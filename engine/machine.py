@@ -14,6 +14,7 @@ import psutil
 
 _X86_FLAGS = ("avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8")
 _ARM_FLAGS = ("asimddp", "i8mm", "sve", "bf16")
+_MANY_FILES = 10_240  # macOS allows no more
 _MAC_FLAGS = {"hw.optional.arm.FEAT_DotProd": "dotprod", "hw.optional.arm.FEAT_I8MM": "i8mm"}
 
 
@@ -78,3 +79,15 @@ def _sysctl(name: str) -> str:
     """Empty where the name does not exist: Apple and Intel machines have different ones."""
     done = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def allow_many_files() -> None:
+    """Raises this process's limit of open files as far as the system lets it."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

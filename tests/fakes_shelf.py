@@ -12,7 +12,7 @@ from engine.models.download_job import DownloadSnapshot
 from engine.models.transfer import RepoFile
 from engine.request import LoadRequest
 from engine.train.forecast import Forecast, TrainingBudget
-from engine.train.training import HeadKind
+from engine.train.training import HeadKind, TrainSettings
 
 MODELS = (
     ModelChoice("starter", "SmolLM2 135M Instruct", 98_362_432, True, "Q4_1"),
@@ -61,7 +61,7 @@ class FakeShelf:
         return {"starter": 576, "coder": 1536}.get(model, 0)
 
     def training_forecast(
-        self, kind: HeadKind, target: str, budget: TrainingBudget
+        self, kind: HeadKind, target: str, budget: TrainingBudget, settings: TrainSettings
     ) -> Forecast | None:
         if target == "gemma" and kind != "medusa":
             raise IncompatiblePairError(f"gemma.gguf cannot be trained for {kind}")
@@ -69,6 +69,9 @@ class FakeShelf:
             return None
         pays = kind == "eagle3"
         return Forecast(kind, budget.tokens or 40_000, (0.31,), int(pays), 1.2 if pays else 1.0)
+
+    def training_bytes(self, target: str, tokens: int) -> int:
+        return tokens * self.hidden_size(target) * 16
 
     def repository_files(self, repository: str) -> tuple[RepoFile, ...]:
         if repository != "owner/repo":

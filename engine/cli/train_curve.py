@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from engine.cli.numbers import above_zero, whole
 from engine.cli.parser import Subparsers
 from engine.cli.train_data import Place, add_target, find_place
 from engine.cli.train_output import StopFlag, TrainOutput
@@ -32,14 +33,20 @@ def add_parser(kinds: Subparsers) -> None:
     add_target(parser)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, metavar="KIND", help="default: all")
     parser.add_argument(
-        "--tokens", nargs="+", type=int, metavar="N", help="default: an eighth, a quarter, ... all"
+        "--tokens",
+        nargs="+",
+        type=whole(1),
+        metavar="N",
+        help="default: an eighth, a quarter, ... all",
     )
     parser.add_argument(
-        "--minutes", type=float, metavar="N", help="for each training; default: --epochs"
+        "--minutes", type=above_zero, metavar="N", help="for each training; default: --epochs"
     )
-    parser.add_argument("--epochs", type=float, default=2.0, metavar="N")
-    parser.add_argument("--threads", type=int, default=0, metavar="N", help="0: physical cores")
-    parser.add_argument("--seed", type=int, default=0, metavar="S")
+    parser.add_argument("--epochs", type=above_zero, default=2.0, metavar="N")
+    parser.add_argument(
+        "--threads", type=whole(0, 1024), default=0, metavar="N", help="0: physical cores"
+    )
+    parser.add_argument("--seed", type=whole(0), default=0, metavar="S")
     parser.add_argument("--output", type=Path, metavar="F.json", help="write all cards there")
     parser.add_argument("--json", action="store_true", help="progress as one JSON object a line")
     parser.set_defaults(func=_run)
@@ -53,8 +60,6 @@ def _run(arguments: argparse.Namespace) -> int:
     if learned < 1 or not counts.heldout_answer_tokens:
         raise BadOptionError(f"nothing was collected for {place.target.name}; collect first")
     points = sorted({min(n, learned) for n in arguments.tokens or _parts(learned)})
-    if points[0] < 1:
-        raise BadOptionError("--tokens must be above 0")
     kinds = _kinds(arguments, place)
     cards: list[dict[str, Any]] = []
     with StopFlag() as stop:

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.cli.numbers import above_zero, whole
 from engine.cli.parser import CommandParser
 from engine.cli.train_output import TrainOutput
-from engine.errors import BadOptionError
 from engine.folders import DataFolder
 from engine.models.catalogue import Catalogue
 from engine.models.files import size_text
 from engine.models.locate import LocatedModel, locate
 from engine.models.trained import model_sha256
-from engine.train.collection import collect, corpus_folder, prepare
+from engine.train.collection import CollectReport, collect, corpus_folder, prepare
 from engine.train.prompt_files import prompt_count
 from engine.train.settings import CollectSettings, read_card
 from engine.train.sources import text_files
 from engine.train.trainable import require_target
 
 NO_LIMIT = 10**12
-_BYTES_PER_TOKEN = 4
-_CHAT_TOKENS = 10_000
-_ANSWER_TOKENS = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +55,13 @@ def add_data_options(parser: CommandParser) -> None:
         help="your own prompts: JSON Lines (turns, prompt, question, instruction) or lines of text",
     )
     group.add_argument("--chats", action="store_true", help="your own chats as prompts, too")
-    group.add_argument("--minutes", type=float, metavar="N", help="time for everything")
-    group.add_argument("--tokens", type=int, metavar="N", help="answer tokens to learn from")
-    group.add_argument("--threads", type=int, default=0, metavar="N", help="0: physical cores")
-    group.add_argument("--gpu-layers", type=int, default=-1, metavar="N", help="-1: all")
-    group.add_argument("--seed", type=int, default=0, metavar="S")
+    group.add_argument("--minutes", type=above_zero, metavar="N", help="time for everything")
+    group.add_argument("--tokens", type=whole(1), metavar="N", help="answer tokens to learn from")
+    group.add_argument(
+        "--threads", type=whole(0, 1024), default=0, metavar="N", help="0: physical cores"
+    )
+    group.add_argument("--gpu-layers", type=whole(-1), default=-1, metavar="N", help="-1: all")
+    group.add_argument("--seed", type=whole(0), default=0, metavar="S")
     group.add_argument("--json", action="store_true", help="progress as one JSON object a line")
 
 
@@ -77,8 +77,6 @@ def collect_settings(
     arguments: argparse.Namespace, place: Place, tokens: int, seconds: float | None
 ) -> CollectSettings:
     folder = DataFolder(arguments.data_dir)
-    if tokens < 1 or (seconds is not None and seconds <= 0):
-        raise BadOptionError("--tokens and --minutes must be above 0")
     text_files(arguments.text)  # says at once what is wrong with them
     for path in arguments.prompts:
         prompt_count(path)
@@ -97,31 +95,30 @@ def collect_settings(
     )
 
 
-def new_text(arguments: argparse.Namespace, place: Place) -> int:
-    """About how many tokens the user's own material has that the corpus has not seen."""
-    card = read_card(place.folder)
-    seen = card.text if card is not None else ()
-    paths = [path for path in map(_absolute, arguments.text) if path not in seen]
-    tokens = sum(file.stat().st_size for file in text_files(paths)) // _BYTES_PER_TOKEN
-    asked = card.prompt_files if card is not None else ()
-    files = [path for path in map(_absolute, arguments.prompts) if path not in asked]
-    tokens += sum(map(prompt_count, files)) * _ANSWER_TOKENS
-    chats = arguments.chats and not (card is not None and card.chats)
-    return tokens + (_CHAT_TOKENS if chats else 0)
-
-
 def _absolute(path: str) -> str:
     return str(Path(path).expanduser().absolute())
 
 
 def gather(
-    arguments: argparse.Namespace, place: Place, settings: CollectSettings, output: TrainOutput
+    arguments: argparse.Namespace,
+    place: Place,
+    settings: CollectSettings,
+    output: TrainOutput,
+    hear: Callable[[], None] = lambda: None,
 ) -> None:
-    """Collects; what is there already counts."""
-    prepared = prepare(settings, place.target, place.sha256, arguments.threads)
+    """Collects; what is there already counts. hear: called at every progress."""
+
+    def collected(report: CollectReport) -> None:
+        output.collected(report)
+        hear()
+
+    output.say("finding out which weights say most here, which may make a copy of them once")
+    threads, stop = arguments.threads, output.stop.is_set
+    prepared = prepare(settings, place.target, place.sha256, threads, stop)
+    if prepared is None:
+        return
     more = size_text(int(prepared.needed))
     output.say(f"this will take at most {more} more in {place.folder}")
-    card = read_card(place.folder)
-    if card is not None:
-        output.say(f"generating with {card.generated_with}: {card.tokens_per_second}")
-    collect(prepared.settings, prepared.workers, output.collected, output.stop.is_set)
+    pace = f"up to {prepared.tokens_per_second:,.0f} tokens a second"
+    output.say(f"generating with {prepared.weights}, {pace}")
+    collect(prepared, collected, stop)

@@ -16,22 +16,25 @@ from engine.train.collection import CollectReport
 from engine.train.shards import Counts
 
 _LINE_SECONDS = 10.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_WISHES = ("SIGINT", "SIGBREAK")  # the second one is Windows' for a group of processes
 
 
 class StopFlag:
-    """Set by Ctrl-C or SIGTERM while it is entered; a second Ctrl-C interrupts as usual."""
+    """Set by Ctrl-C while it is entered. A second Ctrl-C interrupts as usual, and so does SIGTERM:
+    then nothing is finished, and --resume goes on."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self._before: dict[signal.Signals, Any] = {}
+        self._before: dict[int, Any] = {}
 
     def is_set(self) -> bool:
         return self._event.is_set()
 
     def __enter__(self) -> StopFlag:
-        for number in _SIGNALS:
+        numbers = (getattr(signal, name, None) for name in _WISHES)
+        for number in (number for number in numbers if number is not None):
             self._before[number] = signal.signal(number, self._stop)
+        self._before[signal.SIGTERM] = signal.signal(signal.SIGTERM, signal.default_int_handler)
         return self
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:

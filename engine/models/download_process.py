@@ -31,12 +31,6 @@ _CHILD_ENVIRONMENT = {
 }
 
 
-def disk_free(folder: Path) -> int:
-    """Free bytes on the volume that will hold the folder, which need not exist yet."""
-    existing = next(place for place in (folder, *folder.parents) if place.exists())
-    return shutil.disk_usage(existing).free
-
-
 def work_folder(data_folder: DataFolder, id_: str) -> Path:
     return data_folder.downloads / _safe(id_)
 

@@ -12,12 +12,12 @@ from engine.errors import UnknownModelError
 from engine.folders import DataFolder
 from engine.models.download_job import DownloadJob, DownloadSnapshot, FreeSpace, JobHooks
 from engine.models.download_process import (
-    disk_free,
     remove_stale_stages,
     stage_name,
     work_folder,
 )
 from engine.models.entry import HubSource, ModelEntry, hub_entry
+from engine.models.files import disk_free
 from engine.models.hub_cache import record
 from engine.models.locate import fetched_path, own_path
 from engine.models.transfer import DownloadSpec

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
+
+RESERVE = 200_000_000
+"""Bytes that are left free on a disk for everything else."""
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -20,6 +24,12 @@ def write_atomically(path: Path, text: str) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def disk_free(folder: Path) -> int:
+    """Bytes free on the volume of a folder, which need not exist yet."""
+    existing = next(place for place in (folder, *folder.parents) if place.exists())
+    return shutil.disk_usage(existing).free
 
 
 def size_text(count: int) -> str:

@@ -16,7 +16,12 @@ from engine.errors import ERROR_KINDS, RunError
 Message = dict[str, Any]
 Told = queue.Queue[tuple[int, Message]]
 
+FINISH = "finish"
+"""The line on a child's stdin that asks for a result; without it, the end of stdin is a parent that
+is gone."""
+
 _ROOT = Path(__file__).resolve().parents[2]
+_NEW_GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)  # Windows
 _POLL_SECONDS = 0.3
 _LAST_WORDS = 300
 
@@ -37,7 +42,9 @@ class Child:
             encoding="utf-8",
             errors="replace",
             cwd=_ROOT,
-            start_new_session=True,  # Ctrl-C in a terminal is the parent's to handle
+            # Ctrl-C in a terminal is the parent's to handle.
+            start_new_session=sys.platform != "win32",
+            creationflags=_NEW_GROUP,
         )
         self._told = told
         self._number = number
@@ -83,8 +90,14 @@ class Child:
     def is_running(self) -> bool:
         return self._reader.is_alive()
 
+    def finish(self) -> None:
+        """Asks it to make a result of what it has, and to end."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            self._write(f"{FINISH}\n")
+            self.end()
+
     def end(self) -> None:
-        """Asks it to write what it has and to end."""
+        """Tells it that nobody waits for it: it keeps what it needs to go on, and ends."""
         if self._process.stdin is not None and not self._process.stdin.closed:
             try:
                 self._process.stdin.close()
@@ -93,6 +106,10 @@ class Child:
 
     def wait(self) -> None:
         self._reader.join()
+        self._complaints.join()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 def follow(
@@ -101,7 +118,7 @@ def follow(
     hear: Callable[[int, Message], None],
     stop: Callable[[], bool],
 ) -> None:
-    """Until all have ended; asks them to end when stop() says so, or when this is interrupted.
+    """Until all have ended; has them finish when stop() says so, and end when this is interrupted.
 
     EngineError of the first one that failed, once all have ended.
     """
@@ -110,7 +127,7 @@ def follow(
         while any(child.is_running for child in children) or not told.empty():
             if stop():
                 for child in children:
-                    child.end()
+                    child.finish()
             try:
                 number, message = told.get(timeout=_POLL_SECONDS)
             except queue.Empty:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import sys
 from pathlib import Path
 from typing import IO
@@ -14,18 +15,20 @@ else:
 
 
 class Claims:
-    """Blocks by number. A lock ends with its process, however that ends."""
+    """Blocks by the id of their first document, so that it is the same block whatever else is
+    collected. A lock ends with its process, however that ends."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._held: dict[int, IO[bytes]] = {}
+        self._held: dict[str, IO[bytes]] = {}
         folder.mkdir(parents=True, exist_ok=True)
 
-    def take(self, block: int) -> bool:
+    def take(self, first: str) -> bool:
         """False when another process, or this one, has it."""
+        block = hashlib.sha256(first.encode()).hexdigest()[:16]
         if block in self._held:
             return False
-        file = (self._folder / f"{block:05d}").open("a+b")
+        file = (self._folder / block).open("a+b")
         if not _lock(file):
             file.close()
             return False

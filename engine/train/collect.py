@@ -16,7 +16,7 @@ from engine.request import Message
 from engine.train.claims import Claims
 from engine.train.lane import Finished, Lane
 from engine.train.shards import ShardWriter, shard_folders, shard_notes
-from engine.train.work import Item, blocks
+from engine.train.work import Item
 
 SHARD_DOCUMENTS = 64
 _CHECK_SECONDS = 5.0
@@ -46,16 +46,17 @@ class CollectProgress:
 
 
 class Collector:
-    """lanes: for all documents, or for training and for held-out ones.
+    """work: blocks of documents, each for one collector. lanes: for all documents, or for training
+    and for held-out ones.
 
     run() raises RunError when the disk is full.
     """
 
     def __init__(
-        self, folder: Path, items: Sequence[Item], lanes: Sequence[Lane], hidden_size: int
+        self, folder: Path, work: Sequence[Sequence[Item]], lanes: Sequence[Lane], hidden_size: int
     ) -> None:
         self._folder = folder
-        self._blocks = blocks(items)
+        self._blocks = work
         self._lanes = lanes
         self._waiting = tuple(deque[Item]() for _ in lanes)
         self._claims = Claims(folder / "claims")
@@ -134,17 +135,21 @@ class Collector:
     def _claim(self) -> bool:
         """Takes the next block that is nobody's and not done; False when there is none."""
         while self._next_block < len(self._blocks):
-            number = self._next_block
+            block = self._blocks[self._next_block]
             self._next_block += 1
-            if not self._claims.take(number):
+            # Finished blocks need no lock: each one takes a file.
+            if not self._unknown(block) or not self._claims.take(block[0].id):
                 continue
             self._refresh()
-            left = [item for item in self._blocks[number] if item.id not in self._known]
+            left = self._unknown(block)
             for item in left:
                 self._wait(item)
             if left:
                 return True
         return False
+
+    def _unknown(self, block: Sequence[Item]) -> list[Item]:
+        return [item for item in block if item.id not in self._known]
 
     def _take(self, finished: Finished) -> None:
         item = finished.item

@@ -1,13 +1,15 @@
 """`python -m engine.train.collect_child TASK`: the process in which a corpus is collected.
 
 TASK is `prepare` (which copy of the weights is fastest here) or `collect`. The settings come as one
-JSON line on stdin; when stdin ends, the parent is gone or wants an end: what is there is written.
+JSON line on stdin; when stdin ends, the parent is gone or wants an end: what was collected is
+written, a choice that is not made yet is given up.
 On stdout JSON lines: progress, at last {"result": ...} or {"error": ..., "message": ...}.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -21,12 +23,13 @@ from engine.llama.abort import AbortFlag
 from engine.llama.library import Library, start_library
 from engine.llama.many import ManyContext, ManyOptions
 from engine.llama.model import Model, ModelOptions
+from engine.machine import allow_many_files
 from engine.models.gguf import inspect
 from engine.text.chat import ChatTemplate
 from engine.train.collect import Collector, CollectProgress, Goal
 from engine.train.lane import Lane, LaneLimits
 from engine.train.settings import CollectSettings, read_layers
-from engine.train.sources import all_items
+from engine.train.sources import all_blocks
 from engine.train.weights_choice import choose_weights
 
 HELDOUT_SEQUENCES = 4
@@ -40,7 +43,8 @@ def main() -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    threading.Thread(target=_wait_for_end, args=(stop,), daemon=True).start()
+    threading.Thread(target=_wait_for_end, args=(stop, task), daemon=True).start()
+    allow_many_files()
     try:
         library = start_library()
         if task == "prepare":
@@ -53,9 +57,11 @@ def main() -> int:
     return 0
 
 
-def _wait_for_end(stop: threading.Event) -> None:
+def _wait_for_end(stop: threading.Event, task: str) -> None:
     sys.stdin.read()
     stop.set()
+    if task == "prepare":
+        os._exit(1)  # a copy that llama.cpp is writing cannot be stopped otherwise
 
 
 def _say(message: dict[str, Any]) -> None:
@@ -76,7 +82,9 @@ def _collect(settings: CollectSettings, library: Library, stop: threading.Event)
             ]
         else:
             lanes = [_lane(settings, target, settings.sequences, opened)]
-        collector = Collector(Path(settings.folder), all_items(settings), lanes, target.hidden_size)
+        collector = Collector(
+            Path(settings.folder), all_blocks(settings), lanes, target.hidden_size
+        )
         opened.callback(collector.close)
         return collector.run(
             Goal(settings.answer_tokens, settings.seconds),

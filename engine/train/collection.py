@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from engine.errors import RunError
 from engine.machine import physical_cores
 from engine.models.gguf import inspect
 from engine.models.locate import LocatedModel
@@ -25,8 +26,11 @@ from engine.train.settings import (
 from engine.train.shards import Counts, bytes_per_token, count, require_disk
 from engine.train.work import HELDOUT_EVERY, SAMPLED_TEMPERATURE, SAMPLED_TOP_P
 
-_CONTEXT_SHARE = 1.6
-"""Tokens kept for each answer token: prompts are kept too."""
+CONTEXT_SHARE = 2.0
+"""Tokens kept for each answer token, at most: prompts are kept too."""
+
+_PACE_SHARE = 0.4
+"""What is left of the pace of short texts once prompts are read and texts have become longer."""
 
 SAMPLING = (
     f"half greedy, half at temperature {SAMPLED_TEMPERATURE} and top-p {SAMPLED_TOP_P} "
@@ -37,12 +41,14 @@ HELDOUT = f"one document in {HELDOUT_EVERY}, by name, made with the target's own
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """settings: with the weights that were chosen. workers: collectors to run. needed: bytes on
-    disk, at most."""
+    """settings: with the weights that were chosen. needed: bytes on disk, at most. expected: answer
+    tokens of this run. weights: their name. tokens_per_second: of all collectors."""
 
     settings: CollectSettings
-    workers: int
     needed: float
+    expected: int
+    weights: str
+    tokens_per_second: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,36 +80,64 @@ def estimated_bytes(settings: CollectSettings, present: Counts, tokens_per_secon
     if settings.seconds is not None:
         missing = min(missing, settings.seconds * tokens_per_second)
     hidden = inspect(Path(settings.target)).embedding_length
-    return missing * _CONTEXT_SHARE * bytes_per_token(hidden)
+    return missing * CONTEXT_SHARE * bytes_per_token(hidden)
 
 
 def prepare(
-    settings: CollectSettings, target: LocatedModel, sha256: str, threads: int
-) -> Preparation:
-    """Makes the corpus's card if there is none. A collector a thread will run on a processor,
-    since one thread need not wait for another.
+    settings: CollectSettings,
+    target: LocatedModel,
+    sha256: str,
+    threads: int,
+    should_stop: Callable[[], bool],
+) -> Preparation | None:
+    """Finds the fastest weights, and makes the corpus's card if there is none. None when stopped.
 
-    threads: 0 for one a physical core. Raises RunError when the disk has no room.
+    A collector a thread will run on a processor, since one thread need not wait for another, or as
+    many as fit into memory. threads: 0 for one a physical core. Raises RunError when the disk has
+    no room.
     """
+    started = time.monotonic()
     folder = Path(settings.folder)
     card = read_card(folder)
-    chosen = _choose_weights(settings)
-    workers = 1 if chosen["on_gpu"] else threads or physical_cores()
-    fastest = workers * max(chosen["tokens_per_second"].values())
-    needed = estimated_bytes(settings, count(folder), fastest)
+    if settings.seconds is None:
+        require_disk(folder, estimated_bytes(settings, count(folder), 0.0))
+    settings = replace(settings, collectors=threads or physical_cores())
+    chosen = _choose_weights(settings, should_stop)
+    if chosen is None:
+        return None
+    speeds: dict[str, float] = chosen["tokens_per_second"]
+    weights = max(speeds, key=lambda name: speeds[name])
+    settings = replace(
+        settings,
+        fast_copy=chosen["fast_copy"],
+        sequences=chosen["sequences"],
+        collectors=chosen["collectors"],
+        seconds=_left(settings.seconds, time.monotonic() - started),
+    )
+    pace = settings.collectors * speeds[weights]
+    needed = estimated_bytes(settings, count(folder), pace)
     require_disk(folder, needed)
-    settings = replace(settings, fast_copy=chosen["fast_copy"], sequences=chosen["sequences"])
     if card is None:
-        card = _new_card(settings, target, sha256, chosen["tokens_per_second"])
-    else:
-        card = replace(
+        card = _new_card(settings, target, sha256, speeds)
+    write_card(
+        folder,
+        replace(
             card,
+            generated_with=weights,
+            tokens_per_second=speeds,
             text=tuple(dict.fromkeys((*card.text, *settings.text))),
             chats=card.chats or bool(settings.chats),
             prompt_files=tuple(dict.fromkeys((*card.prompt_files, *settings.prompts))),
-        )
-    write_card(folder, card)
-    return Preparation(settings, workers, needed)
+        ),
+    )
+    expected = settings.answer_tokens - count(folder).answer_tokens
+    if settings.seconds is not None:
+        expected = min(expected, int(_PACE_SHARE * pace * settings.seconds))
+    return Preparation(settings, needed, max(0, expected), weights, pace)
+
+
+def _left(seconds: float | None, spent: float) -> float | None:
+    return None if seconds is None else max(1.0, seconds - spent)
 
 
 def _new_card(
@@ -119,7 +153,7 @@ def _new_card(
         architecture=info.architecture,
         hidden_size=info.embedding_length,
         layers=read_layers(info.block_count),
-        generated_with=max(tokens_per_second, key=lambda name: tokens_per_second[name]),
+        generated_with="",
         tokens_per_second=tokens_per_second,
         seed=settings.seed,
         prompt=settings.prompt,
@@ -133,8 +167,7 @@ def _new_card(
 
 
 def collect(
-    settings: CollectSettings,
-    workers: int,
+    prepared: Preparation,
     report: Callable[[CollectReport], None],
     should_stop: Callable[[], bool],
 ) -> Counts:
@@ -142,19 +175,20 @@ def collect(
 
     EngineError of the first collector that failed, when all have ended.
     """
+    settings = prepared.settings
     folder = Path(settings.folder)
     before = count(folder).answer_tokens
-    if before >= settings.answer_tokens:
+    if before >= settings.answer_tokens or should_stop():
         return count(folder)
     start = time.monotonic()
     told: Told = queue.Queue()
     command, request = ("collect_child", "collect"), asdict(settings)
-    children = [Child(command, request, told, number) for number in range(workers)]
-    made = [0] * workers
+    children = [Child(command, request, told, number) for number in range(settings.collectors)]
+    made = [0] * settings.collectors
 
     def hear(number: int, message: Message) -> None:
         made[number] = (message.get("progress") or message["result"])["answer_tokens"]
-        report(_report(before, sum(made), settings, time.monotonic() - start))
+        report(_report(before, sum(made), prepared, time.monotonic() - start))
 
     def is_over() -> bool:
         return should_stop() or before + sum(made) >= settings.answer_tokens
@@ -163,10 +197,11 @@ def collect(
     return count(folder)
 
 
-def _report(before: int, made: int, settings: CollectSettings, seconds: float) -> CollectReport:
-    goal = settings.answer_tokens
+def _report(before: int, made: int, prepared: Preparation, seconds: float) -> CollectReport:
+    settings = prepared.settings
     if not made:
-        return CollectReport(before, goal, seconds, settings.seconds)
+        return CollectReport(before, before + prepared.expected, seconds, settings.seconds)
+    goal = settings.answer_tokens
     left = max(0, goal - before - made) * seconds / made
     if settings.seconds is not None and settings.seconds - seconds < left:
         left = max(0.0, settings.seconds - seconds)
@@ -174,11 +209,17 @@ def _report(before: int, made: int, settings: CollectSettings, seconds: float) -
     return CollectReport(before + made, goal, seconds, left)
 
 
-def _choose_weights(settings: CollectSettings) -> Message:
+def _choose_weights(settings: CollectSettings, should_stop: Callable[[], bool]) -> Message | None:
+    """None when it was stopped before there was a choice."""
     told: Told = queue.Queue()
     answers: list[Message] = []
     child = Child(("collect_child", "prepare"), asdict(settings), told, 0)
-    follow([child], told, lambda _number, message: answers.append(message), lambda: False)
+    try:
+        follow([child], told, lambda _number, message: answers.append(message), should_stop)
+    except RunError:
+        if should_stop():
+            return None
+        raise
     chosen = answers[-1]["result"]
     if not isinstance(chosen, dict):
         raise ValueError("not a choice of weights")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.errors import BadOptionError, RunError
 from engine.train.child import Child, Message, Told, follow
-from engine.train.training import TrainRequest
+from engine.train.training import HeadKind, TrainRequest
 
 TORCH = "torch==2.13.0"
-COLLECTING_SHARE = 0.55
+_COLLECTING_SHARES: Mapping[HeadKind, float] = {"medusa": 0.8, "eagle3": 0.65, "early-exit": 0.5}
+"""Of the time for everything. Data is what drafters lack most, and Medusa heads learn quickly."""
+
 _WRITING_SECONDS = 60.0
 _LEAST_SECONDS = 30.0
 
@@ -35,12 +37,23 @@ class Budget:
     training: float
 
 
-def plan_budget(minutes: float) -> Budget:
-    """What is left after writing and checking goes to data first: data is what heads lack most."""
+def plan_budget(kind: HeadKind, minutes: float) -> Budget:
+    """What is left after writing and checking, for data and for learning from it."""
     usable = 60.0 * minutes - min(_WRITING_SECONDS, 12.0 * minutes)
     if usable < _LEAST_SECONDS:
         raise BadOptionError("--minutes is too short for anything; 30 is a good start")
-    return Budget(COLLECTING_SHARE * usable, (1 - COLLECTING_SHARE) * usable)
+    share = _COLLECTING_SHARES[kind]
+    return Budget(share * usable, (1 - share) * usable)
+
+
+def require_device(name: str) -> None:
+    """BadOptionError when torch finds no such device; torch is asked in a process of its own."""
+    told: Told = queue.Queue()
+    follow([Child(("torch_child", "device", name), {}, told, 0)], told, _ignore, lambda: False)
+
+
+def _ignore(_number: int, _message: Message) -> None:
+    pass
 
 
 def fit(

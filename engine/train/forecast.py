@@ -97,6 +97,7 @@ def target_forecast(
     sha256: str,
     folder: DataFolder,
     budget: TrainingBudget,
+    settings: TrainSettings,
 ) -> Forecast | None:
     """None when the target's passes were never measured here."""
     passes = Measurements(folder.measurements_file).passes(target.path)
@@ -106,16 +107,23 @@ def target_forecast(
     if budget.tokens is not None:
         tokens = budget.tokens
     else:
-        tokens = tokens_in(plan_budget(budget.minutes).collecting, passes, present)
-    return forecast(kind, tokens, inspect(target.path), passes)
+        tokens = tokens_in(plan_budget(kind, budget.minutes).collecting, passes, present)
+    return forecast(kind, tokens, inspect(target.path), passes, settings)
 
 
-def forecast(kind: HeadKind, tokens: int, info: GgufInfo, passes: Mapping[int, float]) -> Forecast:
-    """info: of the target. passes: seconds of T(n) by width n, with T(1)."""
-    hits = expected_hits(kind, tokens)
+def forecast(
+    kind: HeadKind,
+    tokens: int,
+    info: GgufInfo,
+    passes: Mapping[int, float],
+    settings: TrainSettings,
+) -> Forecast:
+    """info: of the target. passes: seconds of T(n) by width n, with T(1). Of more positions than
+    the curve has, it says nothing: they are rarely reached."""
+    hits = expected_hits(kind, tokens)[: settings.positions]
     cost = CostModel(passes)
     plain = cost.pass_seconds(1)
-    step = plain * drafter_bytes(kind, info, TrainSettings()) / info.bytes
+    step = plain * drafter_bytes(kind, info, settings) / info.bytes
     best, length = 1.0, 0
     accepted, path = 1.0, 1.0
     for number, hit in enumerate(hits, start=1):

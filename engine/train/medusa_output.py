@@ -40,10 +40,13 @@ def _head(weights: Weights, head: int, kind: str) -> MedusaHead:
     return MedusaHead(tuple(blocks), None if own is None else encoded(own, kind))
 
 
-def write_published(folder: Path, weights: Weights, target: TargetWeights) -> None:
+def write_published(
+    folder: Path, weights: Weights, token_ids: NDArray[np.int64], target: TargetWeights
+) -> None:
     """medusa_lm_head.safetensors and config.json, in half precision.
 
-    The layout has a whole matrix to the vocabulary for every head: it is large.
+    The layout has a whole matrix to the vocabulary for every head: it is large. Rows that a head
+    has not learned, because its draft vocabulary lacks their tokens, are the target's.
     """
     count = 1 + max(int(name.partition(".")[0]) for name in weights)
     blocks = sum(name.startswith("0.") and name.endswith("linear.bias") for name in weights)
@@ -53,9 +56,11 @@ def write_published(folder: Path, weights: Weights, target: TargetWeights) -> No
     rows = target.head_rows(np.arange(target.vocabulary)).astype(np.float16)
     for head in range(count):
         own = weights.get(f"{head}.{blocks}.weight")
-        if own is not None and len(own) != target.vocabulary:
-            raise ValueError("the published layout holds rows for the whole vocabulary")
-        tensors[f"{head}.{blocks}.weight"] = rows if own is None else own.astype(np.float16)
+        whole = rows
+        if own is not None:
+            whole = rows.copy()
+            whole[token_ids] = own
+        tensors[f"{head}.{blocks}.weight"] = whole
     write_safetensors(folder / "medusa_lm_head.safetensors", tensors)
     config = {
         "medusa_num_heads": count,

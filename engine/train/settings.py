@@ -18,7 +18,8 @@ class CollectSettings:
 
     seconds: of this run, None for no limit. prompt, answer: limits of a document, in tokens.
     text: files and folders of the user's own text to read. prompts: files of prompts. chats: the
-    database of the user's chats, "" unless asked for. fast_copy: a faster copy of the weights, ""
+    database of the user's chats, "" unless asked for. threads: of a collector. collectors: that run
+    at the same time. fast_copy: a faster copy of the weights, ""
     for the target's own file. derived: where such copies are made.
     """
 
@@ -27,6 +28,7 @@ class CollectSettings:
     answer_tokens: int
     seconds: float | None = None
     threads: int = 1
+    collectors: int = 1
     gpu_layers: int = -1
     sequences: int = 64
     prompt: int = 384

@@ -27,12 +27,12 @@ import psutil
 from numpy.typing import NDArray
 
 from engine.errors import RunError
+from engine.models.files import RESERVE, disk_free
 
 TOP = 16
 LAYERS_READ = 3
 _ARRAYS = ("tokens", "answer", "hidden", "layers", "top_ids", "top_logprobs")
 _PART = ".part-"
-_RESERVE = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,10 @@ def bytes_per_token(hidden_size: int) -> int:
 
 def require_disk(folder: Path, needed: float) -> None:
     """RunError when the volume has no room for that many bytes and a reserve."""
-    existing = next(place for place in (folder, *folder.parents) if place.exists())
-    free = shutil.disk_usage(existing).free
-    if free < needed + _RESERVE:
+    free = disk_free(folder)
+    if free < needed + RESERVE:
         raise RunError(
-            f"the corpus needs {needed / 1e9:.1f} GB and {existing} has {free / 1e9:.1f} GB free; "
+            f"the corpus needs {needed / 1e9:.1f} GB and {folder} has {free / 1e9:.1f} GB free; "
             "ask for fewer tokens, free some space, or choose another --data-dir"
         )
 
@@ -195,11 +194,12 @@ class _Shard:
 
 
 class Corpus:
-    """The complete shards of a folder as they are now; documents are read when they are used."""
+    """The first `shards` complete shards of a folder, None for all that are there now; documents
+    are read when they are used."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, shards: int | None = None) -> None:
         self.folder = folder
-        self._shards = [_open_shard(shard) for shard in shard_folders(folder)]
+        self._shards = [_open_shard(shard) for shard in shard_folders(folder)[:shards]]
 
     def documents(self, heldout: bool | None) -> Sequence[Document]:
         """Views into the files; heldout None: all of them."""
@@ -217,17 +217,24 @@ def shard_folders(folder: Path) -> list[Path]:
     return sorted(shards.glob("[0-9]*")) if shards.is_dir() else []
 
 
-def shard_notes(folder: Path) -> Iterator[dict[str, Any]]:
+def shard_notes(folder: Path, shards: int | None = None) -> Iterator[dict[str, Any]]:
     """shard.json of each complete shard. RunError when one is damaged."""
-    for shard in shard_folders(folder):
+    for shard in shard_folders(folder)[:shards]:
         try:
             yield json.loads((shard / "shard.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise RunError(f"{shard} is damaged ({error}); delete that folder") from error
+            raise _unreadable(shard, error) from error
 
 
-def count(folder: Path) -> Counts:
-    notes = list(shard_notes(folder))
+def _unreadable(shard: Path, error: Exception) -> RunError:
+    if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+        return RunError(f"{shard} cannot be read ({error.strerror or error})")
+    return RunError(f"{shard} is damaged ({error}); delete that folder")
+
+
+def count(folder: Path, shards: int | None = None) -> Counts:
+    """Of the first `shards` shards, None for all."""
+    notes = list(shard_notes(folder, shards))
     return Counts(
         sum(len(note["id"]) for note in notes),
         sum(note["tokens"] for note in notes),
@@ -242,5 +249,5 @@ def _open_shard(shard: Path) -> _Shard:
         arrays = {name: np.load(shard / f"{name}.npy", mmap_mode="r") for name in _ARRAYS}
         starts, heldout = np.load(shard / "starts.npy"), np.load(shard / "heldout.npy")
     except (OSError, ValueError) as error:
-        raise RunError(f"{shard} is damaged ({error}); delete that folder") from error
+        raise _unreadable(shard, error) from error
     return _Shard(shard, tuple(note["id"]), tuple(note["category"]), heldout, starts, arrays)

@@ -4,7 +4,8 @@ built-in prompts."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -14,7 +15,7 @@ from engine.request import Message
 from engine.train.prompt_files import prompt_file_items
 from engine.train.prompt_list import built_in_prompts, own_questions
 from engine.train.settings import CollectSettings
-from engine.train.work import BLOCK, Item
+from engine.train.work import Item, blocks
 
 TEXT_SUFFIXES = frozenset(
     {".txt", ".md", ".rst", ".tex", ".py", ".js", ".ts", ".c", ".h", ".cpp", ".hpp", ".rs", ".go"}
@@ -25,23 +26,42 @@ CHUNK_CHARACTERS = 1600
 """About 400 tokens, so that a chunk is read in one pass."""
 
 _CONTINUED = 600
+_CHARACTERS_PER_TOKEN = 4
+_ANSWER_TOKENS = 130
 
 
-def all_items(settings: CollectSettings) -> list[Item]:
-    """In a fixed order: the sources take turns, block by block, each as long as it lasts."""
-    sources = [list(text_items(settings.text))]
-    sources.extend(list(prompt_file_items(path)) for path in settings.prompts)
-    if settings.chats:
-        sources.append(list(chat_items(Path(settings.chats))))
+def all_blocks(settings: CollectSettings) -> list[Sequence[Item]]:
+    """In a fixed order: the sources take turns, block by block, each as long as it lasts.
+
+    A source's blocks are the same ones whatever other sources there are.
+    """
+    sources = [*own_sources(settings)]
     sources.append(list(own_questions(settings.seed)))
     sources.append(list(built_in_prompts(settings.seed)))
-    nothing: list[Item] = []
-    turns = zip_longest(*map(_blocks, sources), fillvalue=nothing)
-    return list(chain.from_iterable(chain.from_iterable(turns)))
+    turns = zip_longest(*map(blocks, sources))
+    return [block for turn in turns for block in turn if block is not None]
 
 
-def _blocks(items: list[Item]) -> Iterator[list[Item]]:
-    return (items[start : start + BLOCK] for start in range(0, len(items), BLOCK))
+def own_sources(settings: CollectSettings) -> Iterator[list[Item]]:
+    """What is the user's own: texts, prompts, chats."""
+    yield list(text_items(settings.text))
+    for path in settings.prompts:
+        yield list(prompt_file_items(path))
+    if settings.chats:
+        yield list(chat_items(Path(settings.chats)))
+
+
+def new_tokens(settings: CollectSettings, known: Collection[str]) -> int:
+    """About how many tokens to learn the user's own sources have beyond the documents `known`."""
+    items = chain.from_iterable(own_sources(settings))
+    return sum(_tokens(item, settings.prompt) for item in items if item.id not in known)
+
+
+def _tokens(item: Item, longest_prompt: int) -> int:
+    if item.text:
+        return len(item.text) // _CHARACTERS_PER_TOKEN
+    asked = sum(len(message.content) for message in item.messages)
+    return _ANSWER_TOKENS if asked <= longest_prompt * _CHARACTERS_PER_TOKEN else 0
 
 
 def text_files(paths: Iterable[str]) -> list[Path]:
@@ -67,13 +87,17 @@ def _is_text(path: Path) -> bool:
 
 def text_items(paths: Iterable[str]) -> Iterator[Item]:
     """Chunks to read, and every third one's beginning to go on from in the target's own words."""
+    seen: set[str] = set()
     for path in text_files(paths):
         try:
             text = path.read_text(encoding="utf-8", errors="replace")
         except OSError as error:
             raise BadOptionError(f"{path} cannot be read: {error.strerror or error}") from error
         for number, chunk in enumerate(chunks(text)):
-            name = f"text:{path.name}:{path.stat().st_size}:{number}"
+            name = f"text:{zlib.crc32(chunk.encode()):08x}:{len(chunk)}"
+            if name in seen:  # licences, say, that many files begin with
+                continue
+            seen.add(name)
             yield Item(name, "text", text=chunk)
             if number % 3 == 0:
                 ask = f"Continue this text:\n\n{chunk[:_CONTINUED]}"

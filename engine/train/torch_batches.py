@@ -112,14 +112,20 @@ def thinned(batch: Batch, share: float, random: np.random.Generator) -> Batch:
     return replace(batch, anchors=(batch.anchors[0], *later))
 
 
-def sample_of(documents: Sequence[Document], anchors: int, seed: int) -> Iterator[Document]:
-    """Documents in a seeded order until they hold `anchors` learned tokens."""
+def sample_of(
+    documents: Sequence[Document], anchors: int, seed: int, after: int = 0
+) -> Iterator[Document]:
+    """Documents in a seeded order until they hold `anchors` learned tokens.
+
+    after: first leave out those that hold so many, which are what a sample of that size is.
+    """
     held = 0
     for number in np.random.default_rng(seed).permutation(len(documents)).tolist():
-        if held >= anchors:
+        if held >= after + anchors:
             return
+        if held >= after:
+            yield documents[number]
         held += learned_tokens(documents[number])
-        yield documents[number]
 
 
 def _joined(

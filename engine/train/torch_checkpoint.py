@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +18,8 @@ from engine.train.training import HeldOut
 class Checkpoint:
     """best: the weights that did best on held-out documents, heldout: how they did.
 
-    worse: looks since then. curve: seconds and expected length of every look.
+    worse: looks since then. latest: figures of the last look. curve: seconds and expected length of
+    every look.
     """
 
     best: dict[str, Tensor]
@@ -26,6 +28,7 @@ class Checkpoint:
     seconds: float = 0.0
     worse: int = 0
     heldout: HeldOut | None = None
+    latest: HeldOut | None = None
     curve: tuple[tuple[float, float], ...] = ()
 
 
@@ -34,9 +37,9 @@ def save_checkpoint(
     state: Checkpoint,
     parameters: dict[str, Tensor],
     optimiser: torch.optim.Optimizer,
-    mark: str,
+    mark: dict[str, str],
 ) -> None:
-    """mark: what the run is of; see load_checkpoint. RunError when the disk refuses."""
+    """mark: what the run is of, by name; see load_checkpoint. RunError when the disk refuses."""
     unfinished = path.with_name(path.name + ".unfinished")
     content = {
         "mark": mark,
@@ -48,6 +51,7 @@ def save_checkpoint(
         "seconds": state.seconds,
         "worse": state.worse,
         "heldout": None if state.heldout is None else asdict(state.heldout),
+        "latest": None if state.latest is None else asdict(state.latest),
         "curve": [list(point) for point in state.curve],
     }
     try:
@@ -63,7 +67,7 @@ def load_checkpoint(
     path: Path,
     parameters: dict[str, Tensor],
     optimiser: torch.optim.Optimizer,
-    mark: str,
+    mark: dict[str, str],
     device: torch.device,
 ) -> Checkpoint:
     """Fills the parameters and the optimiser. RunError: damaged, or of another run."""
@@ -71,28 +75,34 @@ def load_checkpoint(
         content = torch.load(path, map_location=device, weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
         raise RunError(f"{path} is damaged; delete it to start again") from error
-    if content["mark"] != mark:
+    made = content["mark"]
+    if not isinstance(made, dict):
+        raise RunError(f"{path} was written by another version; delete it to start again")
+    other = [name for name, value in mark.items() if made.get(name) != value]
+    if other:
         raise RunError(
-            f"{path} is of another run; delete it, or give the settings it was made with"
+            f"{path} is of a run with other {', '.join(other)}; give the options it was started "
+            "with, or delete it to start again"
         )
     with torch.no_grad():
         for name, value in parameters.items():
             value.copy_(content["parameters"][name])
     optimiser.load_state_dict(content["optimiser"])
-    heldout = content["heldout"]
     return Checkpoint(
         best=content["best"],
         steps=content["steps"],
         anchors=content["anchors"],
         seconds=content["seconds"],
         worse=content["worse"],
-        heldout=None
-        if heldout is None
-        else HeldOut(
-            tuple(heldout["hits"]),
-            tuple(heldout["conditional"]),
-            heldout["accepted"],
-            heldout["anchors"],
-        ),
+        heldout=_figures(content["heldout"]),
+        latest=_figures(content["latest"]),
         curve=tuple((point[0], point[1]) for point in content["curve"]),
+    )
+
+
+def _figures(stored: dict[str, Any] | None) -> HeldOut | None:
+    if stored is None:
+        return None
+    return HeldOut(
+        tuple(stored["hits"]), tuple(stored["conditional"]), stored["accepted"], stored["anchors"]
     )

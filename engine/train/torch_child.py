@@ -1,8 +1,11 @@
 """`python -m engine.train.torch_child`: the process in which a drafter is trained.
 
-The request comes as one JSON line on stdin; when stdin ends, the parent is gone or wants an end:
-what was best so far is written. On stdout JSON lines: progress as `forerun train --json` prints it,
-at last {"done": true, "card": ...} or {"error": ..., "message": ...}.
+The request comes as one JSON line on stdin. After it, a line "finish" asks for what was best so
+far; when stdin ends without it, or at SIGTERM, nobody waits: the state is kept, so that `--resume`
+goes on. On stdout JSON lines: progress as `forerun train --json` prints it, at last {"done": true,
+"card": ...} or {"error": ..., "message": ...}.
+
+`torch_child device NAME` only says whether torch finds such a device.
 """
 
 from __future__ import annotations
@@ -13,21 +16,24 @@ import sys
 import threading
 from typing import Any
 
-from engine.errors import EngineError
+from engine.errors import EngineError, SuspendedError
 from engine.llama.library import start_library
+from engine.machine import allow_many_files
+from engine.train.child import FINISH
+from engine.train.torch_compute import choose_compute
 from engine.train.torch_run import train
 from engine.train.training import TrainProgress, TrainRequest, TrainSettings
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["device"]:
+        return _device(sys.argv[2])
     content = json.loads(sys.stdin.readline())
     request = TrainRequest(**{**content, "settings": TrainSettings(**content["settings"])})
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    threading.Thread(target=_wait_for_end, args=(stop,), daemon=True).start()
+    wishes = _Wishes()
+    allow_many_files()
     try:
-        card = train(request, start_library(), lambda one: _say(_as_json(one)), stop.is_set)
+        card = train(request, start_library(), lambda one: _say(_as_json(one)), wishes.stop)
     except EngineError as error:
         _say({"error": type(error).__name__, "message": str(error)})
         return error.exit_code
@@ -35,9 +41,33 @@ def main() -> int:
     return 0
 
 
-def _wait_for_end(stop: threading.Event) -> None:
-    sys.stdin.read()
-    stop.set()
+def _device(name: str) -> int:
+    try:
+        _say({"result": str(choose_compute(name, "auto", cpu_multiplies_bf16=False).device)})
+    except EngineError as error:
+        _say({"error": type(error).__name__, "message": str(error)})
+        return error.exit_code
+    return 0
+
+
+class _Wishes:
+    """What the parent wants, or that there is none any more."""
+
+    def __init__(self) -> None:
+        self._finish = threading.Event()
+        self._suspend = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: self._suspend.set())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        (self._finish if sys.stdin.readline().strip() == FINISH else self._suspend).set()
+
+    def stop(self) -> bool:
+        """Whether to finish. SuspendedError when there is nobody to finish for."""
+        if self._suspend.is_set():
+            raise SuspendedError("the training was ended in the middle; --resume goes on with it")
+        return self._finish.is_set()
 
 
 def _say(message: dict[str, Any]) -> None:

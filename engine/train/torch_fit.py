@@ -4,72 +4,38 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from engine.errors import BadOptionError
-from engine.train.heldout import figures, joined
-from engine.train.shards import Document
-from engine.train.torch_batches import (
-    Batch,
-    learned_tokens,
-    make_batch,
-    plan_batches,
-    sample_of,
-)
+from engine.errors import BadOptionError, SuspendedError
+from engine.train.torch_batches import Batch, learned_tokens, plan_batches, sample_of
 from engine.train.torch_checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from engine.train.torch_compute import Compute
+from engine.train.torch_material import Material, batch_of, measure
 from engine.train.torch_trainee import Trainee
 from engine.train.training import (
     FitResult,
-    HeldOut,
     Report,
     ShouldStop,
     TrainProgress,
     TrainSettings,
 )
 
+WATCHED = 1500
+"""Anchors of the held-out sample that is looked at during training."""
+
 _WARM_UP = 0.04
 _CLIP = 1.0
 _BETAS = (0.9, 0.95)
-_WATCHED = 1500  # anchors of the held-out sample that is looked at during training
 _PATIENCE = 8  # looks without a better one, in the second half of the schedule
-_ROWS_AT_ONCE = 2000
-_LEARNING_TO_LOOKING = 12  # looks are rare enough that most of the time goes into learning
-
-
-@dataclass(frozen=True, slots=True)
-class Material:
-    """Documents to train on and documents held out."""
-
-    training: Sequence[Document]
-    heldout: Sequence[Document]
-
-
-def limited(documents: Sequence[Document], tokens: int | None, seed: int) -> Sequence[Document]:
-    """The first documents, in a seeded order, that hold about `tokens` learned tokens."""
-    if tokens is None:
-        return documents
-    return list(sample_of(documents, tokens, seed))
-
-
-def measure(trainee: Trainee, documents: Sequence[Document], device: torch.device) -> HeldOut:
-    """Held-out figures over whole documents."""
-    parts, group, held = [], [], 0
-    for document in documents:
-        group.append(document)
-        held += len(document.tokens)
-        if held >= _ROWS_AT_ONCE:
-            parts.append(trainee.drafts(_batch(trainee, group, device)))
-            group, held = [], 0
-    if group:
-        parts.append(trainee.drafts(_batch(trainee, group, device)))
-    return figures(joined(parts))
+_STEPS_A_LOOK = 60
+_LOOKS = (4, 48)  # of a run over epochs, at least and at most
+_LEARNING_TO_LOOKING = 12  # looks and saving are rare enough that most time goes into learning
+_REPORT_SECONDS = 5.0
 
 
 class Fit:
@@ -93,7 +59,7 @@ class Fit:
         self._checkpoint = checkpoint
         self._documents = material.training
         self._lengths = [learned_tokens(document) for document in self._documents]
-        self._watched = list(sample_of(material.heldout, _WATCHED, settings.seed))
+        self._watched = list(sample_of(material.heldout, WATCHED, settings.seed))
         if not sum(self._lengths) or not self._watched:
             raise BadOptionError("the corpus holds too little text; collect more of it first")
         self._rate = settings.learning_rate or trainee.rate
@@ -103,29 +69,53 @@ class Fit:
         )
         per_epoch = len(plan_batches(self._lengths, settings.batch, settings.seed, 0))
         self._planned = max(1, round(per_epoch * settings.epochs))
-        self._look_seconds = 0.0
+        looks = min(max(self._planned // _STEPS_A_LOOK, _LOOKS[0]), _LOOKS[1])
+        self._steps_a_look = max(1, round(self._planned / looks))
+        self._pause = settings.evaluate_every
+        self._saved = self._reported = 0.0
+        self._losses: list[float] = []
         self._state = Checkpoint(best=_copied(trainee.parameters))
 
     def run(self, report: Report, should_stop: ShouldStop) -> FitResult:
-        """Trains until the plan is done, the user stops, or held-out documents gain no more."""
+        """Trains until the plan is done, the user stops, or held-out documents gain no more.
+
+        SuspendedError from should_stop is let through, once the state is saved.
+        """
         self._resume()
         self._started = time.monotonic() - self._state.seconds
+        self._saved = self._reported = time.monotonic()
         if self._state.steps == 0:
-            self._look(report, 0.0, None)
-        losses: list[float] = []
-        looked = time.monotonic()
-        pause = max(self._settings.evaluate_every, _LEARNING_TO_LOOKING * self._look_seconds)
-        early = False
-        while not (done := self._done()) and not early and not should_stop():
-            losses.append(self._step())
-            if time.monotonic() - looked >= pause:
-                early = self._look(report, self._fraction(), float(np.mean(losses)))
-                losses, looked = [], time.monotonic()
-        if not early:
-            self._look(report, self._fraction(), float(np.mean(losses)) if losses else None)
+            self._look(report)
+        try:
+            early = self._learn(report, should_stop)
+        except SuspendedError:
+            self._save()
+            raise
+        if not early and self._losses:
+            self._look(report)
         for name, value in self._trainee.parameters.items():
             value.data.copy_(self._state.best[name])
-        return self._result(early and not done)
+        return self._result(early and not self._done())
+
+    def _learn(self, report: Report, should_stop: ShouldStop) -> bool:
+        """True when it is time to stop before the plan is done."""
+        while not self._done() and not should_stop():
+            self._losses.append(self._step())
+            now = time.monotonic()
+            if self._is_time_to_look(now):
+                if self._look(report):
+                    return True
+            elif now - self._saved >= self._pause:
+                self._save()
+            elif now - self._reported >= _REPORT_SECONDS:
+                self._report(report)
+        return False
+
+    def _is_time_to_look(self, now: float) -> bool:
+        """By steps where the plan is in steps, so that the same seed keeps the same weights."""
+        if self._settings.seconds is None:
+            return self._state.steps % self._steps_a_look == 0
+        return now - self._saved >= self._pause
 
     # One step
 
@@ -159,7 +149,7 @@ class Fit:
             plan = plan_batches(self._lengths, self._settings.batch, seed, epoch)
         documents = [self._documents[number] for number in plan[place % len(plan)]]
         random = np.random.default_rng((seed, step))
-        return _batch(self._trainee, documents, self._device), random
+        return batch_of(self._trainee, documents, self._device), random
 
     def _fraction(self) -> float:
         """Of the plan that is done."""
@@ -172,30 +162,44 @@ class Fit:
 
     # Watching
 
-    def _look(self, report: Report, fraction: float, loss: float | None) -> bool:
+    def _look(self, report: Report) -> bool:
         """Measures on held-out documents, keeps the best, saves; True when it is time to stop."""
         before = time.monotonic()
         heldout = measure(self._trainee, self._watched, self._device)
-        self._look_seconds = time.monotonic() - before
         seconds = time.monotonic() - self._started
         state = replace(
             self._state,
             seconds=seconds,
             curve=(*self._state.curve, (seconds, heldout.accepted)),
             worse=self._state.worse + 1,
+            latest=heldout,
         )
         if state.heldout is None or heldout.accepted >= state.heldout.accepted:
             state = replace(state, heldout=heldout, best=_copied(self._trainee.parameters), worse=0)
         self._state = state
-        if self._checkpoint is not None:
-            save_checkpoint(
-                self._checkpoint, state, self._trainee.parameters, self._optimiser, self._mark()
-            )
+        self._save()
+        taken = time.monotonic() - before
+        self._pause = max(self._settings.evaluate_every, _LEARNING_TO_LOOKING * taken)
+        self._report(report)
+        self._losses.clear()
+        return self._fraction() > 0.5 and state.worse >= _PATIENCE
+
+    def _report(self, report: Report) -> None:
+        """Held-out figures are those of the last look, the loss is the mean since then."""
+        state, fraction = self._state, self._fraction()
+        seconds = time.monotonic() - self._started
         left = seconds * (1.0 - fraction) / fraction if fraction > 0.0 else None
+        loss = float(np.mean(self._losses)) if self._losses else None
         total = self._planned if self._settings.seconds is None else round(self._settings.seconds)
-        done = state.steps if self._settings.seconds is None else round(seconds)
-        report(TrainProgress("training", min(done, total), total, seconds, left, heldout, loss))
-        return fraction > 0.5 and state.worse >= _PATIENCE
+        done = min(state.steps if self._settings.seconds is None else round(seconds), total)
+        report(TrainProgress("training", done, total, seconds, left, state.latest, loss))
+        self._reported = time.monotonic()
+
+    def _save(self) -> None:
+        if self._checkpoint is not None:
+            parameters, mark = self._trainee.parameters, self._mark()
+            save_checkpoint(self._checkpoint, self._state, parameters, self._optimiser, mark)
+        self._saved = time.monotonic()
 
     def _resume(self) -> None:
         if self._checkpoint is not None and self._checkpoint.is_file():
@@ -207,10 +211,20 @@ class Fit:
                 self._device,
             )
 
-    def _mark(self) -> str:
+    def _mark(self) -> dict[str, str]:
         """What a checkpoint must have been made with to be gone on with."""
+        settings = self._settings
         shapes = [(name, tuple(value.shape)) for name, value in self._trainee.parameters.items()]
-        return repr((shapes, self._settings.seed, self._settings.batch, len(self._documents)))
+        values: dict[str, object] = {
+            "weights": shapes,
+            "tokens ahead": self._trainee.positions,
+            "draft vocabulary": settings.draft_vocabulary,
+            "learning rate": self._rate,
+            "seed": settings.seed,
+            "batch size": settings.batch,
+            "data": (len(self._documents), sum(self._lengths)),
+        }
+        return {name: repr(value) for name, value in values.items()}
 
     def _result(self, stopped_early: bool) -> FitResult:
         state = self._state
@@ -231,7 +245,3 @@ def _schedule(fraction: float) -> float:
 
 def _copied(parameters: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in parameters.items()}
-
-
-def _batch(trainee: Trainee, documents: Sequence[Document], device: torch.device) -> Batch:
-    return make_batch(documents, trainee.positions, trainee.features, device)

@@ -22,7 +22,7 @@ from engine.train.shards import Document
 from engine.train.target_weights import TargetWeights
 from engine.train.torch_eagle3 import Eagle3Trainee
 from engine.train.torch_early_exit import EarlyExitTrainee
-from engine.train.torch_fit import measure
+from engine.train.torch_material import measure
 from engine.train.torch_medusa import MedusaTrainee
 from engine.train.torch_trainee import DraftHead, Trainee
 from engine.train.training import HeadKind, TrainSettings
@@ -127,7 +127,7 @@ class _Medusa:
         medusa_output.write_container(path, weights, self._token_ids, self._ground.target, kind)
 
     def write_published(self, folder: Path, weights: Weights) -> None:
-        medusa_output.write_published(folder, weights, self._ground.target)
+        medusa_output.write_published(folder, weights, self._token_ids, self._ground.target)
 
 
 class _EarlyExit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -20,11 +21,12 @@ from engine.models.files import write_atomically
 from engine.train.encoded import through_format
 from engine.train.shards import Corpus, Document, count
 from engine.train.target_weights import TargetWeights
-from engine.train.torch_batches import sample_of
+from engine.train.torch_batches import learned_tokens, sample_of
 from engine.train.torch_check import check_file
 from engine.train.torch_compute import Compute, choose_compute
-from engine.train.torch_fit import Fit, Material, limited, measure
+from engine.train.torch_fit import WATCHED, Fit
 from engine.train.torch_kinds import Ground, Kind, prepare
+from engine.train.torch_material import Material, limited, measure
 from engine.train.torch_trainee import Trainee
 from engine.train.trainable import require_trainable
 from engine.train.training import (
@@ -42,7 +44,7 @@ FORMATS = ("Q4_0", "Q8_0", "F16")
 """From small to large; the first one that keeps enough of the acceptance is written."""
 _ENOUGH = 0.98
 _MEASURED = 4000  # anchors of the final held-out figures
-_COMPARED = 1500  # anchors that formats are compared on
+_LEAST_MEASURED = 1000
 _CHOSEN_BY = 500  # anchors that a start is chosen by
 
 
@@ -86,7 +88,7 @@ def train(
 
 
 def _material(request: TrainRequest) -> Material:
-    settings, corpus = request.settings, Corpus(Path(request.corpus))
+    settings, corpus = request.settings, Corpus(Path(request.corpus), request.shards)
     training = limited(corpus.documents(heldout=False), settings.tokens, settings.seed)
     material = Material(training, corpus.documents(heldout=True))
     if not training or not material.heldout:
@@ -105,7 +107,7 @@ def _finish(
     """Fills the folder; returns what the card says of it."""
     started = time.monotonic()
     seed, device = request.settings.seed, _device(kind.trainee)
-    sample = list(sample_of(material.heldout, _COMPARED, seed))
+    sample = list(sample_of(material.heldout, WATCHED, seed))
     weights = {name: value.copy() for name, value in _weights(kind.trainee).items()}
     figures = {"F32": measure(kind.trainee, sample, device)}
     for number, name in enumerate(FORMATS):
@@ -119,8 +121,7 @@ def _finish(
     _fill(kind.trainee, {name: through_format(value, chosen) for name, value in weights.items()})
     place, target, threads = folder / WEIGHTS, Path(request.target), request.settings.threads
     check = check_file(place, kind.trainee, material.heldout, target, threads, library)
-    measured = list(sample_of(material.heldout, _MEASURED, seed))
-    heldout = measure(kind.trainee, measured, device)
+    heldout = measure(kind.trainee, _unwatched(material.heldout, seed), device)
     report(TrainProgress("checking", 1, 1, time.monotonic() - started, 0.0, heldout))
     return {
         "format": chosen,
@@ -129,6 +130,14 @@ def _finish(
         "check": asdict(check),
         "bytes": {file.name: file.stat().st_size for file in sorted(folder.iterdir())},
     }
+
+
+def _unwatched(heldout: Sequence[Document], seed: int) -> list[Document]:
+    """Held-out documents that no weights were chosen by, where there are enough of them."""
+    others = list(sample_of(heldout, _MEASURED, seed, after=WATCHED))
+    if sum(map(learned_tokens, others)) >= _LEAST_MEASURED:
+        return others
+    return list(sample_of(heldout, _MEASURED, seed))
 
 
 def _chosen(figures: dict[str, HeldOut]) -> str:
@@ -165,7 +174,7 @@ def _device(trainee: Trainee) -> torch.device:
 
 
 def _card(request: TrainRequest, kind: Kind, fitted: FitResult, compute: Compute) -> dict[str, Any]:
-    counts = count(Path(request.corpus))
+    counts = count(Path(request.corpus), request.shards)
     return {
         "kind": request.kind,
         "name": request.name,

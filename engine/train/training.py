@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
+
+MOST_POSITIONS = 8
+"""Tokens ahead that can be asked for."""
+DRAFT_VOCABULARY = (256, 1_000_000)
+"""From and to, in tokens; more than the target has are as many as it has."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+"""Of a result, which becomes part of a folder's name."""
 
 Stage = Literal["training", "writing", "checking"]
 HeadKind = Literal["medusa", "eagle3", "early-exit"]
@@ -47,8 +55,9 @@ class TrainRequest:
 
     output: folder of the result, which must not exist yet. checkpoint: file that keeps an
     unfinished run, "" for none; a run goes on from it when it is there. target_sha256: of the
-    target's file. command: what the user typed, for the card. published: also write the published
-    layout, which for Medusa is large.
+    target's file. command: what the user typed, for the card. shards: of the corpus, the first
+    ones, so that a run goes on with the data it began with; None for all. published: also write the
+    published layout, which for Medusa is large.
     """
 
     kind: HeadKind
@@ -60,6 +69,7 @@ class TrainRequest:
     checkpoint: str
     command: str
     settings: TrainSettings
+    shards: int | None = None
     published: bool = False
 
 

@@ -11,55 +11,86 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.derived import requantized_copy
+from engine.derived import derived_path, requantized_bytes, requantized_copy
 from engine.llama.abort import AbortFlag
 from engine.llama.library import Library, devices
 from engine.llama.many import ManyContext, ManyOptions
 from engine.llama.model import Model, ModelOptions
+from engine.llama.native_context import PREFILL_CHUNK
+from engine.models.files import RESERVE, disk_free
 from engine.models.gguf import inspect
 from engine.models.memory import free_ram
 from engine.train.settings import CollectSettings, read_layers
 from engine.train.shards import bytes_per_token
 
+ORIGINAL = "the target's file"
 _HALF = ("F16", "BF16", "F32")
 _PASSES = 4
 _LENGTH = 16
+_FEW_SEQUENCES = 16
+"""Rather fewer collectors than so few documents in each: then passes are narrow."""
 
 
 def choose_weights(settings: CollectSettings, library: Library) -> dict[str, Any]:
-    """{"fast_copy", "tokens_per_second", "sequences", "on_gpu"}."""
+    """{"fast_copy", "tokens_per_second", "sequences", "collectors"}.
+
+    tokens_per_second: of one collector, by the name of the weights.
+    """
     target = Path(settings.target)
-    info = inspect(target)
-    settings = replace(settings, sequences=_sequences(settings))
-    speeds = {"the target's file": _tokens_per_second(target, settings, library)}
+    on_gpu = bool(devices()) and settings.gpu_layers != 0
+    collectors, sequences = shares(settings, 1 if on_gpu else settings.collectors, free_ram())
+    settings = replace(settings, sequences=sequences)
+    speeds = {ORIGINAL: _tokens_per_second(target, settings, library, on_gpu)}
     copy = ""
-    if not devices() and info.quant not in _HALF and 2.2 * info.parameters < free_ram() / 2:
-        half = "BF16" if library.multiplies_bf16 else "F16"
+    half = "BF16" if library.multiplies_bf16 else "F16"
+    if not devices() and _may_copy(settings, half):
         made = requantized_copy(
             target, half, Path(settings.derived), library.log, lambda _fraction: None
         )
-        speeds[f"a copy as {half}"] = speed = _tokens_per_second(made, settings, library)
-        if speed > speeds["the target's file"]:
+        speed = _tokens_per_second(made, settings, library, on_gpu)
+        speeds[f"a copy as {half}"] = speed
+        if speed > speeds[ORIGINAL]:
             copy = str(made)
     return {
         "fast_copy": copy,
-        "on_gpu": bool(devices()) and settings.gpu_layers != 0,
+        "collectors": collectors,
         "tokens_per_second": {name: round(speed, 1) for name, speed in speeds.items()},
-        "sequences": settings.sequences,
+        "sequences": sequences,
     }
 
 
-def _sequences(settings: CollectSettings) -> int:
-    """As many as a quarter of the free memory holds: their KV cache and their features."""
+def _may_copy(settings: CollectSettings, half: str) -> bool:
+    """Whether a copy would differ, and memory and disk have room for it."""
+    target, derived = Path(settings.target), Path(settings.derived)
+    needed = requantized_bytes(target, half)
+    if inspect(target).quant in _HALF or 1.1 * needed > free_ram() / 2:
+        return False
+    return derived_path(target, half, derived).is_file() or disk_free(derived) > needed + RESERVE
+
+
+def shares(settings: CollectSettings, wanted: int, free: int) -> tuple[int, int]:
+    """How many collectors, and how many sequences each, half of the `free` memory holds.
+
+    A sequence takes its KV cache and its features; a collector the logits of a whole prompt, twice,
+    since held-out documents may have a context of their own.
+    """
     info = inspect(Path(settings.target))
     cell = 4 * max(info.head_count_kv, default=0) * (info.key_length + info.value_length) // 2
     token = info.block_count * cell + bytes_per_token(info.embedding_length)
-    room = free_ram() // 4 // (token * settings.sequence_length)
-    return max(4, min(settings.sequences, room))
+    each, fixed = token * settings.sequence_length, 8 * PREFILL_CHUNK * info.vocabulary_size
+    for collectors in range(wanted, 0, -1):
+        sequences = (free // 2 // collectors - fixed) // each
+        if sequences >= min(_FEW_SEQUENCES, settings.sequences):
+            return collectors, min(settings.sequences, sequences)
+    return 1, max(4, (free // 2 - fixed) // each)
 
 
-def _tokens_per_second(path: Path, settings: CollectSettings, library: Library) -> float:
-    """In processor time, so that other programs do not decide; prompts are not counted."""
+def _tokens_per_second(
+    path: Path, settings: CollectSettings, library: Library, on_gpu: bool
+) -> float:
+    """Prompts are not counted. On a processor in its own time, so that other programs do not
+    decide; while a GPU works, the processor waits."""
+    clock = time.perf_counter if on_gpu else time.process_time
     with Model(path, ModelOptions(settings.gpu_layers, repack=False), library.log) as model:
         options = ManyOptions(
             settings.sequences, _LENGTH, settings.threads, read_layers(model.layers)
@@ -70,7 +101,8 @@ def _tokens_per_second(path: Path, settings: CollectSettings, library: Library) 
                 context.start(place, [place % model.vocab.size] * 2)
             seconds = []
             for _ in range(_PASSES):
-                before = time.process_time()
+                before = clock()
                 context.step(places, [1] * len(places))
-                seconds.append(time.process_time() - before)
-            return settings.threads * len(places) / max(min(seconds), 1e-6)
+                seconds.append(clock() - before)
+            workers = 1 if on_gpu else settings.threads
+            return workers * len(places) / max(min(seconds), 1e-6)

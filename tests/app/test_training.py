@@ -190,6 +190,22 @@ def test_whether_it_will_pay_is_told_before(page: Page) -> None:
     assert unknown["pays"] is None and "not known yet" in unknown["text"]
 
 
+def test_what_cannot_be_learned_is_told_before(page: Page) -> None:
+    answer = page.ask("train_forecast", **FORM | {"kind": "eagle3", "target": "gemma"})
+    assert answer["pays"] is False and "cannot be trained for eagle3" in answer["text"]
+    tokens = FORM | {"minutes": None, "tokens": 50_000}
+    assert page.ask("train_forecast", **tokens)["bytes"] == 50_000 * 576 * 16
+    assert page.ask("train_forecast", **FORM)["bytes"] is None
+
+
+def test_a_file_that_cannot_be_written_does_not_hold_a_training_up(
+    page: Page, tmp_path: Path
+) -> None:
+    (tmp_path / "training" / "job.json").mkdir(parents=True)
+    page.ask("train", **FORM)
+    assert page.wait(lambda job: job.state == "done").card is not None
+
+
 def test_options_tell_targets_room_and_data(page: Page, tmp_path: Path) -> None:
     shard = tmp_path / "training" / "starter-12345678" / "shards" / "00000"
     shard.mkdir(parents=True)

@@ -51,11 +51,13 @@ def test_between_points_the_curve_follows_the_logarithm() -> None:
 @pytest.mark.parametrize("kind", CURVE)
 def test_it_pays_where_wider_passes_are_free(kind: str, target: Path) -> None:
     info = inspect(target)
-    dear = forecast(kind, 100_000, info, DEAR)
+    dear = forecast(kind, 100_000, info, DEAR, TrainSettings())
     assert (dear.length, dear.speedup, dear.pays) == (0, 1.0, False)
     assert "not pay" in dear.sentence
     # A step as dear as its share of the weights of so tiny a target would hide what passes cost.
-    cheap = forecast(kind, 100_000, replace(info, bytes=10**12, parameters=10**12), FREE)
+    cheap = forecast(
+        kind, 100_000, replace(info, bytes=10**12, parameters=10**12), FREE, TrainSettings()
+    )
     hits = expected_hits(kind, 100_000)
     path, expected = 1.0, 1.0
     for hit in hits:
@@ -63,6 +65,14 @@ def test_it_pays_where_wider_passes_are_free(kind: str, target: Path) -> None:
         expected += path
     assert cheap.speedup == pytest.approx(expected, rel=0.01)
     assert cheap.length == len(hits) and f"{cheap.speedup:.2f} times" in cheap.sentence
+
+
+def test_fewer_positions_promise_less(target: Path) -> None:
+    info = replace(inspect(target), bytes=10**12, parameters=10**12)
+    gains = [
+        forecast("medusa", 100_000, info, FREE, TrainSettings(positions=n)).speedup for n in (1, 4)
+    ]
+    assert 1.0 < gains[0] < gains[1]
 
 
 def test_layers_are_counted_as_the_file_has_them(target: Path) -> None:
@@ -83,15 +93,21 @@ def test_a_larger_drafter_costs_more(target: Path) -> None:
 def test_only_a_measured_target_has_a_forecast(target: Path, tmp_path: Path) -> None:
     folder = DataFolder(tmp_path)
     model = LocatedModel("tiny", "Tiny", target)
-    assert target_forecast("medusa", model, "0" * 64, folder, TrainingBudget(30)) is None
+
+    def asked(budget: TrainingBudget) -> Forecast | None:
+        return target_forecast("medusa", model, "0" * 64, folder, budget, TrainSettings())
+
+    assert asked(TrainingBudget(30)) is None
     measurements = Measurements(folder.measurements_file)
     passes = {"passes": {"1": 0.1, "2": 0.1}, "growth": {}, "prefill": 20.0}
     slower = {"passes": {"1": 0.1, "2": 0.5}, "growth": {}, "prefill": 20.0}
     measurements.put(measurement_key("passes", target, "two"), passes)
     measurements.put(measurement_key("passes", target, "one"), slower)
     measurements.put(measurement_key("passes", target, "two"), passes)
-    found = target_forecast("medusa", model, "0" * 64, folder, TrainingBudget(30))
+    found = asked(TrainingBudget(30))
     assert found is not None and found.speedup > 1.0
-    assert found.tokens == tokens_in(0.55 * (30 * 60 - 60), {1: 0.1, 2: 0.1}, 0)
-    exact = target_forecast("medusa", model, "0" * 64, folder, TrainingBudget(0, 777))
+    assert found.tokens == tokens_in(0.8 * (30 * 60 - 60), {1: 0.1, 2: 0.1}, 0)
+    exact = target_forecast(
+        "medusa", model, "0" * 64, folder, TrainingBudget(0, 777), TrainSettings()
+    )
     assert exact is not None and exact.tokens == 777

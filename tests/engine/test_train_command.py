@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
@@ -13,9 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from engine.cli import main
+from engine.cli.train_data import find_place
 from engine.drafters.expression import parse_expression
 from engine.drafters.named import resolved
 from engine.errors import IncompatiblePairError, UnknownModelError
@@ -25,6 +28,9 @@ from engine.train.collection import estimated_bytes
 from engine.train.fitting import plan_budget
 from engine.train.settings import CollectSettings
 from engine.train.shards import Corpus, Counts, count
+from engine.train.training import HeadKind
+from engine.train.unfinished import Progress, Unfinished, unfinished_names
+from engine.train.weights_choice import shares
 from tests.tiny_gguf import write_tiny_gguf
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -125,7 +131,18 @@ def test_from_nothing_to_a_drafter_that_runs(
     [
         (["medusa", "--tokens", "10", "--minutes", "1"], "not both"),
         (["medusa", "--tokens", "10", "--out", "a/b"], "letters"),
-        (["medusa", "--tokens", "10", "--heads", "9"], "--heads"),
+        (["medusa", "--tokens", "10", "--heads", "9"], "--heads: must be from 1 to 8"),
+        (["medusa", "--tokens", "10", "--draft-vocab", "0"], "--draft-vocab: must be from 256"),
+        (["medusa", "--tokens", "10", "--epochs", "nan"], "--epochs: must be above 0"),
+        (["medusa", "--tokens", "0"], "--tokens: must be above 0"),
+        (["medusa", "--minutes", "-1"], "--minutes: must be above 0"),
+        (["medusa", "--threads", "-1"], "--threads: must be from 0"),
+        (["medusa", "--tokens", "10", "--resume"], "no medusa training of"),
+        (["medusa", "--tokens", "10", "--device", "cuda"], "no CUDA card"),
+        (["early-exit", "--tokens", "10", "--keep-layers", "6"], "--keep-layers goes from 2 to 5"),
+        (["early-exit", "--tokens", "10", "--published"], "--published"),
+        (["curve", "--minutes", "0"], "--minutes: must be above 0"),
+        (["curve"], "collect first"),
         (["eagle3", "--minutes", "0.1"], "too short"),
         (["collect", "--tokens", "0"], "above 0"),
         (["collect"], "--tokens or --minutes"),
@@ -143,6 +160,68 @@ def test_wrong_requests_are_one_line(
     assert not (tmp_path / "training").exists()
 
 
+def wait_for_training(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    while json.loads(process.stdout.readline())["stage"] != "training":
+        pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_training_that_was_ended_goes_on_whatever_was_collected_since(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    target = write_target(tmp_path)
+    words = ("medusa", "--target", str(target), "--tokens", "1200", "--heads", "2")
+    process = started(tmp_path, *words, "--epochs", "1000", "--out", "long")
+    wait_for_training(process)
+    tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    psutil.wait_procs(tree, timeout=60)
+    corpus = corpus_of(tmp_path)
+    assert unfinished_names(corpus, "medusa") == ["long"]
+    assert not (tmp_path / "heads").exists(), "nobody asked for what it has"
+    finished(started(tmp_path, "collect", "--target", str(target), "--tokens", "2400"))
+    messages = finished(started(tmp_path, *words, "--epochs", "0.1", "--resume"))
+    card = messages[-1]["card"]
+    assert card["name"] == "long" and card["corpus"]["answer_tokens"] < 2400
+    assert "generating" not in {message.get("stage") for message in messages[:-1]}
+    assert unfinished_names(corpus, "medusa") == []
+
+
+def test_ctrl_c_in_a_training_makes_a_result_of_what_it_has(tmp_path: Path) -> None:
+    target = write_target(tmp_path)
+    words = ("medusa", "--target", str(target), "--tokens", "1200", "--heads", "2")
+    process = started(tmp_path, *words, "--epochs", "1000", "--out", "long")
+    wait_for_training(process)
+    process.send_signal(signal.SIGINT)
+    messages = finished(process)
+    assert messages[-1]["card"]["name"] == "long"
+    assert (tmp_path / "heads" / "target-0-medusa-long" / CARD).is_file()
+    assert unfinished_names(corpus_of(tmp_path), "medusa") == []
+
+
+def test_several_unfinished_trainings_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = write_target(tmp_path)
+    place = find_place(argparse.Namespace(data_dir=tmp_path, target=str(target)))
+    for name in ("a", "b"):
+        Unfinished(place.folder, "medusa", name).write(Progress(3.0))
+    asked = ["train", "medusa", "--target", str(target), "--data-dir", str(tmp_path)]
+    assert main([*asked, "--resume"]) == 2
+    assert "say with --out which one to go on with: a, b" in capsys.readouterr().err
+
+
+def test_fewer_collectors_run_where_memory_is_short(tmp_path: Path) -> None:
+    path = str(write_target(tmp_path))
+    settings = CollectSettings(str(tmp_path), path, 1000, sequences=64)
+    assert shares(settings, 8, 64 * 10**9) == (8, 64)
+    collectors, sequences = shares(settings, 8, 60_000_000)
+    assert 1 <= collectors < 8 and sequences >= 16
+    assert shares(settings, 8, 0) == (1, 4), "too little is tried all the same"
+
+
 def test_the_size_is_estimated_from_tokens_and_from_time_at_this_machines_pace(
     tmp_path: Path,
 ) -> None:
@@ -157,8 +236,11 @@ def test_the_size_is_estimated_from_tokens_and_from_time_at_this_machines_pace(
 
 
 def test_the_budget_is_what_the_user_gave() -> None:
-    budget = plan_budget(30)
-    assert 0.9 * 1800 < budget.collecting + budget.training < 1800
+    kinds: tuple[HeadKind, ...] = ("medusa", "eagle3", "early-exit")
+    for kind in kinds:
+        budget = plan_budget(kind, 30)
+        assert 0.9 * 1800 < budget.collecting + budget.training < 1800
+        assert budget.collecting >= budget.training
 
 
 # Finding what was trained

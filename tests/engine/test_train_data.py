@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +31,8 @@ from engine.train.prompt_files import prompt_count, prompt_file_items
 from engine.train.prompt_list import COUNT, built_in_prompts, own_questions
 from engine.train.settings import CollectSettings, read_layers
 from engine.train.shards import TOP, Corpus, Document, ShardWriter, count, require_disk
-from engine.train.sources import all_items, chat_items, chunks, text_items
-from engine.train.work import BLOCK, Item
+from engine.train.sources import all_blocks, chat_items, chunks, new_tokens, own_sources, text_items
+from engine.train.work import BLOCK, Item, blocks
 from tests.tiny_gguf import write_tiny_gguf
 
 LAYERS = 6
@@ -149,10 +150,12 @@ def test_files_without_prompts_are_refused(tmp_path: Path) -> None:
 def test_sources_take_turns(tmp_path: Path) -> None:
     (tmp_path / "p.txt").write_text("\n".join(f"ask {number}" for number in range(BLOCK + 1)))
     settings = CollectSettings("", "", 1, prompts=(str(tmp_path / "p.txt"),))
-    kinds = [item.id.partition(":")[0] for item in all_items(settings)[: 6 * BLOCK]]
-    firsts = ["file", "own", "prompt", "file", "own", "prompt"]
-    starts = [0, BLOCK, 2 * BLOCK, 3 * BLOCK, 3 * BLOCK + 1, 4 * BLOCK + 1]
-    assert [kinds[start] for start in starts] == firsts
+    found = all_blocks(settings)
+    kinds = [{item.id.partition(":")[0] for item in block} for block in found]
+    assert kinds[:6] == [{"file"}, {"own"}, {"prompt"}, {"file"}, {"own"}, {"prompt"}]
+    assert [len(block) for block in found[:5]] == [BLOCK, BLOCK, BLOCK, 1, BLOCK]
+    without = all_blocks(replace(settings, prompts=()))
+    assert without == [block for block in found if not block[0].id.startswith("file")]
 
 
 def test_text_is_read_in_chunks_and_some_of_it_is_to_be_continued(tmp_path: Path) -> None:
@@ -167,6 +170,26 @@ def test_text_is_read_in_chunks_and_some_of_it_is_to_be_continued(tmp_path: Path
     assert list(chunks("x" * 4000)) == ["x" * 1600, "x" * 1600, "x" * 800]
     with pytest.raises(BadOptionError, match="there is no"):
         list(text_items([str(tmp_path / "none")]))
+
+
+def test_only_own_material_that_is_not_there_yet_is_new(tmp_path: Path) -> None:
+    for name in ("a", "b"):  # the same licence in both, and as long
+        (tmp_path / f"{name}.md").write_text("licence\n" * 200 + f"about {name}\n" * 100)
+    prompts = tmp_path / "p.txt"
+    prompts.write_text(f"ask one\nask two\n{'long ' * 1000}")
+    settings = CollectSettings(
+        "", "", 1, text=(str(tmp_path / "a.md"), str(tmp_path / "b.md")), prompts=(str(prompts),)
+    )
+    items = [item for source in own_sources(settings) for item in source]
+    assert len({item.id for item in items}) == len(items)
+    assert sum("about a" in item.text for item in items) == 1
+    everything = new_tokens(settings, set())
+    texts = sum(len(item.text) for item in items) // 4
+    short = [item for item in items if item.messages and len(item.messages[0].content) < 1000]
+    assert len(short) == 3, "two prompts, and a text's beginning to go on from"
+    assert everything == pytest.approx(texts + 130 * 3, abs=len(items))
+    assert new_tokens(settings, {item.id for item in items if not item.text}) < everything - 500
+    assert new_tokens(settings, {item.id for item in items}) == 0
 
 
 def test_chats_are_prompts_up_to_each_question(tmp_path: Path) -> None:
@@ -250,6 +273,30 @@ def test_a_disk_without_room_is_said_beforehand(tmp_path: Path) -> None:
         require_disk(tmp_path / "not" / "there", 1e18)
 
 
+def test_a_shard_that_cannot_be_read_is_not_called_damaged(tmp_path: Path) -> None:
+    writer = ShardWriter(tmp_path, HIDDEN)
+    writer.add(document("a", 5))
+    shard = writer.write()
+    assert shard is not None
+    (shard / "tokens.npy").unlink()
+    with pytest.raises(RunError, match="damaged"):
+        Corpus(tmp_path)
+    (shard / "tokens.npy").mkdir()
+    with pytest.raises(RunError, match="cannot be read"):
+        Corpus(tmp_path)
+
+
+def test_the_limit_of_open_files_is_raised() -> None:
+    code = (
+        "import resource; from engine.machine import allow_many_files;"
+        "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1];"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard)); allow_many_files();"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 100)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
+
+
 def test_a_disk_that_refuses_keeps_the_documents(tmp_path: Path) -> None:
     writer = ShardWriter(tmp_path, HIDDEN)
     writer.add(document("a", 5))
@@ -264,11 +311,11 @@ def test_a_disk_that_refuses_keeps_the_documents(tmp_path: Path) -> None:
 
 def test_a_block_belongs_to_one_collector(tmp_path: Path) -> None:
     one, two = Claims(tmp_path), Claims(tmp_path)
-    assert one.take(3)
-    assert not two.take(3)
-    assert two.take(4)
+    assert one.take("a:3")
+    assert not two.take("a:3")
+    assert two.take("a:4")
     one.close()
-    assert two.take(3)
+    assert two.take("a:3")
     two.close()
 
 
@@ -321,7 +368,7 @@ def collected(
     training, lane = open_lane(model, 6)
     heldout, small = open_lane(model, 2)
     with training, heldout:
-        collector = Collector(folder, wanted, (lane, small)[:lanes], model.hidden_size)
+        collector = Collector(folder, blocks(wanted), (lane, small)[:lanes], model.hidden_size)
         try:
             return collector.run(goal, lambda: False, lambda progress: None)
         finally:

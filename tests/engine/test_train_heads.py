@@ -17,7 +17,7 @@ from engine.drafters.expression import parse_expression
 from engine.drafters.medusa_graph import MedusaGraph
 from engine.drafters.tap import TargetTap
 from engine.drafters.workshop import Workshop
-from engine.errors import BadOptionError, RunError
+from engine.errors import BadOptionError, RunError, SuspendedError
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.draft_layer import Eagle3Context
@@ -43,11 +43,11 @@ from engine.train.torch_batches import make_batch
 from engine.train.torch_compute import Compute, choose_compute
 from engine.train.torch_eagle3 import Eagle3Trainee
 from engine.train.torch_early_exit import EarlyExitTrainee
-from engine.train.torch_fit import Fit, Material, measure
+from engine.train.torch_fit import Fit
+from engine.train.torch_material import Material, measure
 from engine.train.torch_medusa import MedusaTrainee
 from engine.train.torch_run import train
 from engine.train.torch_trainee import DraftHead, Trainee
-from engine.train.trainable import obstacle
 from engine.train.training import HeadKind, TrainProgress, TrainRequest, TrainSettings
 from tests.engine.conftest import THREADS
 from tests.engine.tiny_replies import TinyReply
@@ -107,14 +107,6 @@ def ground(
     ground = Ground(library, tmp_path_factory.mktemp(request.param), request.param)
     yield ground
     ground.model.close()
-
-
-@pytest.fixture
-def imitated(ground: Ground) -> Ground:
-    """A target whose whole layers torch can imitate."""
-    if obstacle("early-exit", ground.path):
-        pytest.skip(f"{ground.target.info.architecture} is not cut")
-    return ground
 
 
 @pytest.fixture(scope="module")
@@ -200,11 +192,11 @@ def test_medusa_drafts_as_a_graph_what_it_drafts_in_torch(
     graph.close()
 
 
+@pytest.mark.parametrize("ground", ["llama", "qwen2"], indirect=True, scope="module")
 @pytest.mark.parametrize("kind", ["F16", "Q8_0"])
 def test_a_cut_target_says_in_llama_cpp_what_it_says_in_torch(
-    imitated: Ground, tmp_path: Path, kind: str
+    ground: Ground, tmp_path: Path, kind: str
 ) -> None:
-    ground = imitated
     kept = (0, 1, 4, 5)
     weights = shaken(torch_early_exit.initial_weights(ground.target, kept))
     stored = {name: through_format(value, kind) for name, value in weights.items()}
@@ -286,11 +278,24 @@ def test_the_rows_are_added_when_the_drafter_is_opened(llama: Ground, tmp_path: 
 
 def test_published_medusa_weights_are_read_back(llama: Ground, tmp_path: Path) -> None:
     weights = shaken(torch_medusa.initial_weights(64, 2, 1))
-    write_published_medusa(tmp_path, weights, llama.target)
+    write_published_medusa(tmp_path, weights, llama.ids, llama.target)
     heads = require_medusa(llama.path, tmp_path)
     assert not heads.shares_rows and heads.rows == llama.target.vocabulary
     stored = heads.heads[1].blocks[0][0].floats()
     np.testing.assert_allclose(stored, weights["1.0.linear.weight"], rtol=1e-3, atol=1e-6)
+
+
+def test_rows_that_a_head_has_not_learned_are_published_as_the_target_s(
+    llama: Ground, tmp_path: Path
+) -> None:
+    own = np.full((len(llama.ids), 64), 0.5, np.float32)
+    weights = torch_medusa.initial_weights(64, 2, 1, own)
+    write_published_medusa(tmp_path, weights, llama.ids, llama.target)
+    rows = require_medusa(llama.path, tmp_path).heads[1].output
+    assert rows is not None
+    expected = llama.target.head_rows(np.arange(llama.target.vocabulary))
+    expected[llama.ids] = 0.5
+    np.testing.assert_allclose(rows.floats(), expected, rtol=1e-3, atol=1e-6)
 
 
 # Training
@@ -372,17 +377,20 @@ def _fresh(ground: Ground, kind: str) -> Trainee:
     return MedusaTrainee(torch_medusa.initial_weights(64, 2, 1, own), every, 2, CPU)
 
 
-def weights_after(ground: Ground, seed: int) -> dict[str, torch.Tensor]:
+def weights_after(
+    ground: Ground, seed: int, evaluate_every: float = 1e9
+) -> dict[str, torch.Tensor]:
     trainee = trainee_of(ground)
     material = Material(documents(ground, False), documents(ground, True))
-    Fit(trainee, material, replace(SETTINGS, seed=seed, epochs=1), FLOAT32).run(
-        lambda _p: None, lambda: False
-    )
+    settings = replace(SETTINGS, seed=seed, epochs=1, evaluate_every=evaluate_every)
+    Fit(trainee, material, settings, FLOAT32).run(lambda _p: None, lambda: False)
     return trainee.parameters
 
 
 def test_a_seed_gives_the_same_weights(llama: Ground) -> None:
-    first, again, other = (weights_after(llama, seed) for seed in (5, 5, 6))
+    """However often the clock says that it is time for saving."""
+    first, other = weights_after(llama, 5), weights_after(llama, 6)
+    again = weights_after(llama, 5, evaluate_every=0.0)
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["fc.weight"], other["fc.weight"])
 
@@ -395,21 +403,31 @@ def test_an_interrupted_run_ends_where_a_whole_one_does(llama: Ground, tmp_path:
 
     def third_step() -> bool:
         steps.append(1)
-        return len(steps) == 4
+        if len(steps) == 4:
+            raise SuspendedError("nobody waits")
+        return False
 
     checkpoint = tmp_path / "run" / "checkpoint.pt"
     half = Fit(trainee_of(llama), material, SETTINGS, FLOAT32, checkpoint)
-    assert half.run(lambda _p: None, third_step).steps == 3
+    with pytest.raises(SuspendedError):
+        half.run(lambda _p: None, third_step)
     assert [one.name for one in checkpoint.parent.iterdir()] == ["checkpoint.pt"]
     resumed = trainee_of(llama)
     found = Fit(resumed, material, SETTINGS, FLOAT32, checkpoint).run(
         lambda _p: None, lambda: False
     )
     assert (found.steps, found.anchors) == (expected.steps, expected.anchors)
-    assert found.heldout.accepted >= expected.heldout.accepted
-    other = replace(SETTINGS, seed=9)
-    with pytest.raises(RunError, match="of another run"):
+    assert found.heldout == expected.heldout
+    for name, value in whole.parameters.items():
+        assert torch.equal(resumed.parameters[name], value)
+    other = replace(SETTINGS, seed=9, draft_vocabulary=99)
+    with pytest.raises(RunError, match="with other draft vocabulary, seed; give the options"):
         Fit(trainee_of(llama), material, other, FLOAT32, checkpoint).run(
+            lambda _p: None, lambda: False
+        )
+    less = replace(material, training=material.training[:-1])
+    with pytest.raises(RunError, match="with other data"):
+        Fit(trainee_of(llama), less, SETTINGS, FLOAT32, checkpoint).run(
             lambda _p: None, lambda: False
         )
     checkpoint.write_bytes(b"not a checkpoint")
@@ -417,10 +435,17 @@ def test_an_interrupted_run_ends_where_a_whole_one_does(llama: Ground, tmp_path:
         Fit(resumed, material, SETTINGS, FLOAT32, checkpoint).run(lambda _p: None, lambda: False)
 
 
-@pytest.mark.parametrize("kind", ["medusa", "eagle3", "early-exit"])
+@pytest.mark.parametrize(
+    ("ground", "kind"),
+    [
+        *[("llama", kind) for kind in ("medusa", "eagle3", "early-exit")],
+        *[("qwen2", kind) for kind in ("medusa", "eagle3", "early-exit")],
+        *[("qwen3", kind) for kind in ("medusa", "eagle3")],
+    ],
+    indirect=["ground"],
+    scope="module",
+)
 def test_from_a_corpus_to_a_finished_folder(ground: Ground, kind: HeadKind) -> None:
-    if obstacle(kind, ground.path):
-        pytest.skip(f"{ground.target.info.architecture} is not cut")
     told: list[TrainProgress] = []
     request = ground.request(kind, checkpoint=str(ground.folder / f"{kind}.pt"))
     card = train(request, ground.library, told.append, lambda: False)
