@@ -12,6 +12,9 @@ from pathlib import Path
 
 import psutil
 
+if sys.platform != "win32":
+    import resource
+
 _X86_FLAGS = ("avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8")
 _ARM_FLAGS = ("asimddp", "i8mm", "sve", "bf16")
 _MANY_FILES = 10_240  # macOS allows no more
@@ -85,8 +88,6 @@ def allow_many_files() -> None:
     """Raises this process's limit of open files as far as the system lets it."""
     if sys.platform == "win32":
         return
-    import resource
-
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:

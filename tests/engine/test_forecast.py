@@ -14,6 +14,7 @@ from engine.models.gguf_header import read_header
 from engine.models.locate import LocatedModel
 from engine.train.forecast import (
     CURVE,
+    Forecast,
     TrainingBudget,
     drafter_bytes,
     expected_hits,
