@@ -86,7 +86,7 @@ def _collected(
     """Collects what this training needs; the request with what it learns from and for how long."""
     budget = None
     if arguments.tokens is None:
-        budget = plan_budget(request.kind, arguments.minutes or DEFAULT_MINUTES)
+        budget = plan_budget(arguments.minutes or DEFAULT_MINUTES)
         settings = replace(request.settings, seconds=budget.training)
         request = replace(request, settings=settings)
     progress = unfinished.read()

@@ -107,7 +107,7 @@ def target_forecast(
     if budget.tokens is not None:
         tokens = budget.tokens
     else:
-        tokens = tokens_in(plan_budget(kind, budget.minutes).collecting, passes, present)
+        tokens = tokens_in(plan_budget(budget.minutes).collecting, passes, present)
     return forecast(kind, tokens, inspect(target.path), passes, settings)
 
 
