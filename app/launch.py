@@ -10,7 +10,7 @@ import sys
 import webbrowser
 from collections.abc import Sequence
 
-from engine.cli import command_names
+from engine.cli import command_names, fail
 from engine.cli.parser import CommandParser
 from engine.errors import BadOptionError, EngineError
 from engine.folders import open_data_folder
@@ -27,17 +27,14 @@ def run_page(arguments: Sequence[str]) -> int:
         logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING)
         return _serve(options)
     except EngineError as error:
-        print(f"forerun: {error}", file=sys.stderr)
-        return error.exit_code
+        return fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         return 0
     except OSError as error:
-        print(f"forerun: {error} (check that the folder is writable)", file=sys.stderr)
-        return 1
+        return fail(f"{error} (check that the folder is writable)", 1)
     except sqlite3.Error as error:
         advice = "check that the data folder is writable, or choose another --data-dir"
-        print(f"forerun: the conversation file cannot be used: {error} ({advice})", file=sys.stderr)
-        return 1
+        return fail(f"the conversation file cannot be used: {error} ({advice})", 1)
 
 
 def _serve(options: argparse.Namespace) -> int:

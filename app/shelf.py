@@ -201,7 +201,7 @@ def _choice(model: KnownModel) -> ModelChoice:
     if model.heads is not None:
         needs, heads = model.heads.method, model.heads.kind
     quant = model.quant or (model.heads.method if model.heads is not None else "")
-    parts = [quant, entry.licence if entry else "", _origin(model)]
+    parts = [quant, model.licence, _origin(model)]
     return ModelChoice(
         id=model.id,
         name=model.name,

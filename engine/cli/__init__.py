@@ -59,17 +59,17 @@ def main(argv: Sequence[str] | None = None, commands: Sequence[CommandModule] = 
         code = _run(argv, commands)
         sys.stdout.flush()
     except EngineError as error:
-        return _fail(str(error), error.exit_code)
+        return fail(str(error), error.exit_code)
     except KeyboardInterrupt:
-        return _fail("interrupted", INTERRUPTED)
+        return fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
         _drop_output()
         return BROKEN_PIPE
     except OSError as error:
-        return _fail(f"{error} (check that the path exists and is writable)", 1)
+        return fail(f"{error} (check that the path exists and is writable)", 1)
     except Exception as error:  # noqa: BLE001 - the outermost frame: a bug must read as one line too
         hint = "set FORERUN_DEBUG=1 to see where, and please report it"
-        return _fail(f"unexpected {type(error).__name__}: {error} ({hint})", 1)
+        return fail(f"unexpected {type(error).__name__}: {error} ({hint})", 1)
     return code
 
 
@@ -91,7 +91,8 @@ def _run(argv: Sequence[str] | None, commands: Sequence[CommandModule]) -> int:
     return cast(Command, arguments.func)(arguments)
 
 
-def _fail(message: str, code: int) -> int:
+def fail(message: str, code: int) -> int:
+    """One line on stderr; with FORERUN_DEBUG=1, where it happened before it."""
     if os.environ.get("FORERUN_DEBUG") == "1":
         traceback.print_exc()
     print(f"forerun: {' '.join(message.split())}", file=sys.stderr)

@@ -229,7 +229,7 @@ def _short_json(model: KnownModel) -> dict[str, Any]:
         "path": None if model.path is None else str(model.path),
         "bytes": model.bytes,
         "quant": model.quant,
-        "licence": entry.licence if entry is not None else "",
+        "licence": model.licence,
         "drafters": list(entry.drafters) if entry is not None else [],
         "problem": model.problem,
     }
@@ -244,7 +244,8 @@ def _rows(models: list[KnownModel]) -> Iterator[str]:
         here = "here" if model.path is not None else "-"
         size = size_text(model.bytes) if model.bytes else ""
         state = model.problem or model.name
-        yield f"{model.id:<{width}}  {here:<4}  {size:>8}  {model.quant:<7}  {state}"
+        licence = f" ({model.licence})" if model.licence else ""
+        yield f"{model.id:<{width}}  {here:<4}  {size:>8}  {model.quant:<7}  {state}{licence}"
 
 
 def _described(info: GgufInfo) -> Iterator[str]:

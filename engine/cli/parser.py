@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from engine.errors import BadOptionError
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[CommandParser]"
+
+
+if TYPE_CHECKING:
+    _Action = argparse._SubParsersAction["CommandParser"]
+else:
+    _Action = argparse._SubParsersAction  # generic for type checkers only
+
+
+class _Subcommands(_Action):
+    """Lists every subcommand in the help, with its description."""
+
+    def add_parser(self, name: str, *, description: str) -> CommandParser:  # type: ignore[override]
+        return super().add_parser(name, description=description, help=description)
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -24,6 +37,7 @@ class CommandParser(argparse.ArgumentParser):
         description: str | None = None,
     ) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self.register("action", "parsers", _Subcommands)
         # SUPPRESS: a subcommand that was not given the option must not undo its parent's value.
         self.add_argument(
             "--data-dir",

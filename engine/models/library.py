@@ -53,6 +53,12 @@ class KnownModel:
         return self.entry.bytes if self.entry is not None else 0
 
     @property
+    def licence(self) -> str:
+        """As the catalogue or the file says it, "" where neither does."""
+        stated = self.entry.licence if self.entry is not None else ""
+        return stated or (self.info.licence if self.info is not None else "")
+
+    @property
     def quant(self) -> str:
         if self.info is not None:
             return self.info.quant
