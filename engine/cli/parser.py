@@ -20,7 +20,9 @@ else:
 class _Subcommands(_Action):
     """Lists every subcommand in the help, with its description."""
 
-    def add_parser(self, name: str, *, description: str) -> CommandParser:  # type: ignore[override]
+    def add_parser(  # type: ignore[override]
+        self, name: str, *, description: str | None = None
+    ) -> CommandParser:
         return super().add_parser(name, description=description, help=description)
 
 
