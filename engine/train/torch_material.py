@@ -9,9 +9,10 @@ import torch
 
 from engine.train.heldout import figures, joined
 from engine.train.shards import Document
-from engine.train.torch_batches import Batch, make_batch, sample_of
+from engine.train.torch_batches import Batch, learned_tokens, make_batch, sample_of
 from engine.train.torch_trainee import Trainee
 from engine.train.training import HeldOut
+from engine.train.work import OWN
 
 _ROWS_AT_ONCE = 2000
 
@@ -25,10 +26,14 @@ class Material:
 
 
 def limited(documents: Sequence[Document], tokens: int | None, seed: int) -> Sequence[Document]:
-    """The first documents, in a seeded order, that hold about `tokens` learned tokens."""
+    """Documents with about `tokens` learned tokens in a seeded order, the user's own ones first."""
     if tokens is None:
         return documents
-    return list(sample_of(documents, tokens, seed))
+    own = [document for document in documents if document.category in OWN]
+    others = [document for document in documents if document.category not in OWN]
+    chosen = list(sample_of(own, tokens, seed))
+    left = tokens - sum(map(learned_tokens, chosen))
+    return [*chosen, *sample_of(others, left, seed)]
 
 
 def measure(trainee: Trainee, documents: Sequence[Document], device: torch.device) -> HeldOut:

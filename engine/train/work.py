@@ -10,6 +10,8 @@ from engine.request import Message
 
 BLOCK = 64
 HELDOUT_EVERY = 20
+OWN = frozenset({"text", "prompt file", "chat"})
+"""Categories of documents that come from the user's own material."""
 SAMPLED_TEMPERATURE = 0.7
 SAMPLED_TOP_P = 0.95
 ASKING_TEMPERATURE = 1.0

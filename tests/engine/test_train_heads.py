@@ -39,12 +39,12 @@ from engine.train.medusa_output import write_published as write_published_medusa
 from engine.train.settings import read_layers
 from engine.train.shards import Corpus, Document
 from engine.train.target_weights import TargetWeights
-from engine.train.torch_batches import make_batch
+from engine.train.torch_batches import learned_tokens, make_batch
 from engine.train.torch_compute import Compute, choose_compute
 from engine.train.torch_eagle3 import Eagle3Trainee
 from engine.train.torch_early_exit import EarlyExitTrainee
 from engine.train.torch_fit import Fit
-from engine.train.torch_material import Material, measure
+from engine.train.torch_material import Material, limited, measure
 from engine.train.torch_medusa import MedusaTrainee
 from engine.train.torch_run import train
 from engine.train.torch_trainee import DraftHead, Trainee
@@ -299,6 +299,22 @@ def test_rows_that_a_head_has_not_learned_are_published_as_the_target_s(
 
 
 # Training
+
+
+def test_a_limited_training_takes_the_user_s_own_documents_first(llama: Ground) -> None:
+    every = documents(llama, heldout=False)
+    kinds = ("text", "prompt file", "chat")
+    mixed = [
+        replace(one, category=kinds[n % 9 // 3] if n % 3 == 0 else "code")
+        for n, one in enumerate(every)
+    ]
+    own = sum(learned_tokens(one) for one in mixed if one.category in kinds)
+    found = limited(mixed, own + 1, seed=3)
+    assert {one.category for one in found[:-1]} == set(kinds) and found[-1].category == "code"
+    assert len(found) == 1 + sum(one.category in kinds for one in mixed)
+    some = limited(mixed, own - 1, seed=3)
+    assert all(one.category in kinds for one in some)
+    assert limited(mixed, None, seed=3) == mixed
 
 
 def trainee_of(ground: Ground) -> Trainee:
