@@ -46,7 +46,7 @@ class TrainingRequest:
         """As far as the form has them."""
         if self.kind == "eagle3":
             return TrainSettings(positions=self.depth, draft_vocabulary=self.draft_vocab)
-        return TrainSettings(positions=self.heads if self.kind == "medusa" else self.depth)
+        return TrainSettings(positions=self.heads) if self.kind == "medusa" else TrainSettings()
 
     def arguments(self, resume: bool) -> list[str]:
         """Of `forerun train`."""

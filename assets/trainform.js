@@ -157,10 +157,14 @@ export class TrainForm {
     const { free_bytes: free, targets } = this.options;
     const each = targets.find(({ value }) => value === this.target.value)?.token_bytes ?? 0;
     const room = `${bytes(free)} are free.`;
+    const inTokens = this.unit.value === "tokens";
+    if (needed === null && inTokens) {
+      return; // what stood there stays until there is an answer
+    }
     const over = needed > free;
     this.estimate.classList.toggle("over", over);
     if (!each) setText(this.estimate, room);
-    else if (needed !== null) {
+    else if (inTokens) {
       const size = `${count(Number(this.amount.value))} tokens of data take ${bytes(needed)} more on disk`;
       setText(this.estimate, over ? `${size}: too much, ${room}` : `${size}; ${room}`);
     } else {

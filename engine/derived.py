@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import threading
@@ -64,7 +65,7 @@ def requantized_copy(
 
 
 def requantized_bytes(source: Path, file_format: str) -> float:
-    """About how large the copy will be; formats of fewer bits are never larger than the source."""
+    """About how large the copy will be; with fewer bits than these about as large as the source."""
     each = _BYTES_PER_WEIGHT.get(file_format)
     return float(source.stat().st_size) if each is None else each * inspect(source).parameters
 
@@ -93,7 +94,7 @@ def _made_once(
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path)
         _make_watched(part, expected_bytes, make, report)
-        part.replace(path)
+        _publish(part, path)
     except OSError as error:
         raise RunError(f"{path} could not be written: {error.strerror or error}") from error
     finally:
@@ -102,9 +103,17 @@ def _made_once(
     return path
 
 
+def _publish(part: Path, path: Path) -> None:
+    try:
+        part.replace(path)
+    except PermissionError:
+        if not path.is_file():  # Windows does not replace what another process has mapped
+            raise
+
+
 def _remove_abandoned(path: Path) -> None:
     """What processes left behind that no longer run."""
-    for part in path.parent.glob(f"{path.name}.*.part"):
+    for part in path.parent.glob(f"{glob.escape(path.name)}.*.part"):
         owner = part.name.removeprefix(f"{path.name}.").removesuffix(".part")
         if owner.isdigit() and not psutil.pid_exists(int(owner)):
             part.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import shutil
 import sys
 import tempfile
@@ -104,7 +105,7 @@ def _point(
             corpus=str(place.folder),
             output=str(folder / "heads"),
             checkpoint="",
-            command=" ".join(["forerun", *sys.argv[1:]]),
+            command=shlex.join(["forerun", *sys.argv[1:]]),
             settings=TrainSettings(
                 tokens=tokens,
                 seconds=None if arguments.minutes is None else 60.0 * arguments.minutes,

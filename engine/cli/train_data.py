@@ -10,6 +10,7 @@ from pathlib import Path
 from engine.cli.numbers import above_zero, whole
 from engine.cli.parser import CommandParser
 from engine.cli.train_output import TrainOutput
+from engine.errors import BadOptionError
 from engine.folders import DataFolder
 from engine.models.catalogue import Catalogue
 from engine.models.files import size_text
@@ -18,7 +19,7 @@ from engine.models.trained import model_sha256
 from engine.train.collection import CollectReport, collect, corpus_folder, prepare
 from engine.train.prompt_files import prompt_count
 from engine.train.settings import CollectSettings, read_card
-from engine.train.sources import text_files
+from engine.train.sources import chat_items, text_files
 from engine.train.trainable import require_target
 
 NO_LIMIT = 10**12
@@ -80,6 +81,8 @@ def collect_settings(
     text_files(arguments.text)  # says at once what is wrong with them
     for path in arguments.prompts:
         prompt_count(path)
+    if arguments.chats and not any(True for _ in chat_items(folder.conversations_file)):
+        raise BadOptionError("there are no chats here yet; leave out --chats")
     card = read_card(place.folder)
     return CollectSettings(
         folder=str(place.folder),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import replace
+from typing import Any
 
 from engine.cli.parser import Subparsers
 from engine.cli.train_data import (
@@ -22,6 +23,7 @@ from engine.errors import BadOptionError
 from engine.folders import DataFolder
 from engine.train.fitting import Budget, fit, plan_budget, require_torch
 from engine.train.forecast import NOT_MEASURED, TrainingBudget, target_forecast
+from engine.train.settings import CollectSettings
 from engine.train.shards import count, shard_folders, shard_notes
 from engine.train.sources import new_tokens
 from engine.train.trainable import require_trainable
@@ -54,19 +56,34 @@ def run(arguments: argparse.Namespace) -> int:
     require_trainable(arguments.kind, place.target.path)
     request = training_request(arguments, place)
     unfinished = Unfinished(place.folder, request.kind, request.name)
-    if not arguments.resume:
-        unfinished.remove()
-    with StopFlag() as stop:
+    settings = collect_settings(arguments, place, NO_LIMIT, None)
+    budget = None
+    if arguments.tokens is None:
+        budget = plan_budget(arguments.minutes or DEFAULT_MINUTES)
+        request = replace(request, settings=replace(request.settings, seconds=budget.training))
+    with StopFlag() as stop, unfinished.claimed():
+        if not arguments.resume:
+            unfinished.remove()
         output = TrainOutput(arguments.json, stop)
         output.say(_forecast(arguments, place, request.settings))
-        request = _collected(arguments, place, request, unfinished, output)
+        shards = _collected(arguments, place, settings, budget, unfinished, output)
         if stop.is_set():
             output.say("stopped; what was collected is kept: --resume goes on")
             return 1
-        card = fit(request, output.progress, stop.is_set)
-        unfinished.remove()
+        card = _fitted(replace(request, shards=shards), unfinished, output)
     output.card(card, request.output)
     return 0
+
+
+def _fitted(request: TrainRequest, unfinished: Unfinished, output: TrainOutput) -> dict[str, Any]:
+    """The card. What cannot be trained is not unfinished: it would fail again."""
+    try:
+        card = fit(request, output.progress, output.stop.is_set)
+    except BadOptionError:
+        unfinished.remove()
+        raise
+    unfinished.remove()
+    return card
 
 
 def _forecast(arguments: argparse.Namespace, place: Place, settings: TrainSettings) -> str:
@@ -79,48 +96,48 @@ def _forecast(arguments: argparse.Namespace, place: Place, settings: TrainSettin
 def _collected(
     arguments: argparse.Namespace,
     place: Place,
-    request: TrainRequest,
+    settings: CollectSettings,
+    budget: Budget | None,
     unfinished: Unfinished,
     output: TrainOutput,
-) -> TrainRequest:
-    """Collects what this training needs; the request with what it learns from and for how long."""
-    budget = None
-    if arguments.tokens is None:
-        budget = plan_budget(arguments.minutes or DEFAULT_MINUTES)
-        settings = replace(request.settings, seconds=budget.training)
-        request = replace(request, settings=settings)
+) -> int:
+    """Collects what this training needs; returns how many shards it learns from."""
     progress = unfinished.read()
-    if progress.shards is None:
-        _collect(arguments, place, budget, unfinished, output)
-        progress = replace(unfinished.read(), shards=len(shard_folders(place.folder)))
-        if not output.stop.is_set():
-            unfinished.write(progress)
-    return replace(request, shards=progress.shards)
+    if progress.shards is not None:
+        return progress.shards
+    if budget is not None:
+        settings = replace(settings, seconds=budget.collecting - progress.collecting)
+    else:
+        settings = replace(settings, answer_tokens=_wanted(arguments.tokens, settings, place))
+    unfinished.write(progress)
+    _collect(arguments, place, settings, unfinished, output)
+    shards = len(shard_folders(place.folder))
+    if not output.stop.is_set():
+        unfinished.write(replace(unfinished.read(), shards=shards))
+    return shards
+
+
+def _wanted(tokens: int, settings: CollectSettings, place: Place) -> int:
+    """Answer tokens of the whole corpus: those asked for, and what is new of the user's own."""
+    present = count(place.folder).answer_tokens
+    known = {name for note in shard_notes(place.folder) for name in note["id"]}
+    return max(tokens, present + min(tokens, new_tokens(settings, known)))
 
 
 def _collect(
     arguments: argparse.Namespace,
     place: Place,
-    budget: Budget | None,
+    settings: CollectSettings,
     unfinished: Unfinished,
     output: TrainOutput,
 ) -> None:
     """Time that an interrupted run has spent on collecting is not spent again."""
     before = unfinished.read()
-    settings = collect_settings(arguments, place, NO_LIMIT, None)
-    if budget is not None:
-        settings = replace(settings, seconds=budget.collecting - before.collecting)
-    else:
-        present = count(place.folder).answer_tokens
-        known = {name for note in shard_notes(place.folder) for name in note["id"]}
-        new = min(arguments.tokens, new_tokens(settings, known))
-        settings = replace(settings, answer_tokens=max(arguments.tokens, present + new))
-        if present >= settings.answer_tokens:
-            return
+    if count(place.folder).answer_tokens >= settings.answer_tokens:
+        return
     if settings.seconds is not None and settings.seconds <= 0:
         return
     started = noted = time.monotonic()
-    unfinished.write(before)
 
     def note() -> None:
         nonlocal noted

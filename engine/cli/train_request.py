@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
 
 from engine.cli.numbers import above_zero, whole
 from engine.cli.parser import CommandParser
@@ -29,32 +30,8 @@ from engine.train.unfinished import Unfinished, unfinished_names
 
 
 def add_training_options(parser: CommandParser, kind: HeadKind) -> None:
-    defaults = TrainSettings()
     group = parser.add_argument_group("training")
-    ahead = "--heads" if kind == "medusa" else "--depth"
-    group.add_argument(
-        ahead,
-        dest="positions",
-        type=whole(1, MOST_POSITIONS),
-        default=defaults.positions,
-        metavar="N",
-        help="tokens ahead",
-    )
-    if kind == "early-exit":
-        layers = whole(2)
-        group.add_argument("--keep-layers", type=layers, default=defaults.keep_layers, metavar="N")
-    else:
-        group.add_argument(
-            "--draft-vocab",
-            type=whole(*DRAFT_VOCABULARY),
-            default=defaults.draft_vocabulary,
-            metavar="N",
-        )
-        group.add_argument("--published", action="store_true", help="also the published layout")
-    if kind == "medusa":
-        group.add_argument(
-            "--own-rows", action="store_true", help="learn output rows too: larger, slower"
-        )
+    _add_shape(group, kind)
     group.add_argument(
         "--epochs",
         type=above_zero,
@@ -73,16 +50,44 @@ def add_training_options(parser: CommandParser, kind: HeadKind) -> None:
     group.add_argument(
         "--resume",
         action="store_true",
-        help="go on with a training that was killed, with its options (--out says which)",
+        help="go on with a training that was ended, with its options (--out says which)",
     )
+
+
+def _add_shape(group: argparse._ArgumentGroup, kind: HeadKind) -> None:
+    """What the drafter is like."""
+    defaults = TrainSettings()
+    group.add_argument(
+        "--heads" if kind == "medusa" else "--depth",
+        dest="positions",
+        type=whole(1, MOST_POSITIONS),
+        default=defaults.positions,
+        metavar="N",
+        help="tokens ahead",
+    )
+    if kind == "early-exit":
+        layers = whole(2)
+        group.add_argument("--keep-layers", type=layers, default=defaults.keep_layers, metavar="N")
+        return
+    tokens, usual = whole(*DRAFT_VOCABULARY), defaults.draft_vocabulary
+    group.add_argument("--draft-vocab", type=tokens, default=usual, metavar="N")
+    group.add_argument("--published", action="store_true", help="also the published layout")
+    if kind == "medusa":
+        group.add_argument(
+            "--own-rows", action="store_true", help="learn output rows too: larger, slower"
+        )
 
 
 def training_request(arguments: argparse.Namespace, place: Place) -> TrainRequest:
     """BadOptionError when it cannot work."""
     kind: HeadKind = arguments.kind
     heads, stem = DataFolder(arguments.data_dir).heads, f"{place.name}-{kind}"
-    name = _resumed_name(arguments, place) if arguments.resume else arguments.out
-    name = name or free_name(heads, stem)
+    names = unfinished_names(place.folder, kind)
+    name = arguments.out
+    if name is None and arguments.resume:
+        waiting = [one for one in names if not (heads / f"{stem}-{one}").exists()]
+        name = _only(waiting, kind, place)
+    name = name or free_name(heads, stem, names)
     if not NAME.fullmatch(name):
         raise BadOptionError("--out may have letters, digits, dots and dashes, at most 40")
     output = heads / f"{stem}-{name}"
@@ -124,14 +129,12 @@ def _settings(arguments: argparse.Namespace, place: Place) -> TrainSettings:
     )
 
 
-def _resumed_name(arguments: argparse.Namespace, place: Place) -> str:
-    """The one that was asked for, or the only one there is."""
-    kind, wanted = arguments.kind, arguments.out
-    names = unfinished_names(place.folder, kind)
-    if wanted in names or (wanted is None and len(names) == 1):
-        return str(wanted or names[0])
+def _only(names: Sequence[str], kind: HeadKind, place: Place) -> str:
+    """The one to go on with."""
     if not names:
         raise BadOptionError(
             f"no {kind} training of {place.target.name} is unfinished; start one without --resume"
         )
-    raise BadOptionError(f"say with --out which one to go on with: {', '.join(names)}")
+    if len(names) > 1:
+        raise BadOptionError(f"say with --out which one to go on with: {', '.join(names)}")
+    return names[0]

@@ -74,9 +74,14 @@ class ManyContext(NativeContext):
         params.embeddings = True
         return params
 
+    @property
+    def longest_start(self) -> int:
+        """Tokens of a text that can be started with."""
+        return min(PREFILL_CHUNK, self.options.sequence_length)
+
     def start(self, sequence: int, tokens: Sequence[int]) -> Rows:
         """A new text in a sequence, in one pass; forgets what the sequence held."""
-        if not 0 < len(tokens) <= min(PREFILL_CHUNK, self.options.sequence_length):
+        if not 0 < len(tokens) <= self.longest_start:
             raise ValueError(f"a start of {len(tokens)} tokens")
         self.forget(sequence)
         return self._append(tokens, [0] * len(tokens), [sequence] * len(tokens))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import subprocess
@@ -61,8 +62,8 @@ class Child:
         try:
             self._process.stdin.write(text)
             self._process.stdin.flush()
-        except BrokenPipeError:
-            return  # it has died, which the reader tells
+        except OSError:
+            return  # it has died, which the reader tells; Windows has its own error for it
 
     def _read(self) -> None:
         if self._process.stdout is None:
@@ -99,10 +100,14 @@ class Child:
     def end(self) -> None:
         """Tells it that nobody waits for it: it keeps what it needs to go on, and ends."""
         if self._process.stdin is not None and not self._process.stdin.closed:
-            try:
+            with contextlib.suppress(OSError):
                 self._process.stdin.close()
-            except BrokenPipeError:
-                return
+
+    def suspend(self) -> None:
+        """Tells it so even if it was asked to finish before."""
+        self.end()
+        if self._process.poll() is None:
+            self._process.terminate()
 
     def wait(self) -> None:
         self._reader.join()
@@ -136,6 +141,10 @@ def follow(
                 failures.append(message)
             else:
                 hear(number, message)
+    except BaseException:
+        for child in children:
+            child.suspend()
+        raise
     finally:
         for child in children:
             child.end()

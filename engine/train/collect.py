@@ -67,7 +67,6 @@ class Collector:
         self._corpus_tokens = 0
         self._documents = 0
         self._answer_tokens = 0
-        self._too_long = 0
         self._refresh()
 
     def run(

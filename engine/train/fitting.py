@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -75,9 +75,9 @@ def fit(
     return cards[0]
 
 
-def free_name(heads: Path, stem: str) -> str:
+def free_name(heads: Path, stem: str, unfinished: Collection[str]) -> str:
     """The first number that is not taken, for a result without a name."""
     number = 1
-    while (heads / f"{stem}-{number}").exists():
+    while (heads / f"{stem}-{number}").exists() or str(number) in unfinished:
         number += 1
     return str(number)

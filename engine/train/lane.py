@@ -108,8 +108,7 @@ class Lane:
         """
         place = self._seats.index(None)
         tokens = self._tokens(item)
-        limit = self._context.options.sequence_length if item.text else self._limits.prompt
-        if not 1 < len(tokens) <= limit:
+        if not 1 < len(tokens) <= self._longest(item):
             return None
         rows = self._context.start(place, tokens)
         ids, values = self._keep(rows, np.full(len(tokens), place), np.arange(len(tokens)))
@@ -121,10 +120,16 @@ class Lane:
         self._draw([seat], ids[-1:], values[-1:])
         return None
 
+    def _longest(self, item: Item) -> int:
+        longest = self._context.longest_start
+        return longest if item.text else min(longest, self._limits.prompt)
+
     def _tokens(self, item: Item) -> list[int]:
+        """Of what is read or asked. A text of unusually many tokens is cut."""
         vocab = self._context.model.vocab
         if item.text:
-            return vocab.tokenize(item.text, add_special=True, parse_special=False)
+            tokens = vocab.tokenize(item.text, add_special=True, parse_special=False)
+            return tokens[: self._longest(item)]
         if item.opening:
             return prompt_tokens(vocab, self._begun(item.opening), ())
         return prompt_tokens(vocab, self._template.render(item.messages), ())

@@ -75,7 +75,7 @@ def train(
     try:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
-        card |= _finish(request, kind, material, part, library, report)
+        card |= _finish(request, kind, material, part, library, _heeding(report, should_stop))
         write_atomically(part / CARD, json.dumps(card, indent=2) + "\n")
         part.rename(output)
     except OSError as error:
@@ -85,6 +85,16 @@ def train(
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
     return card
+
+
+def _heeding(report: Report, should_stop: ShouldStop) -> Report:
+    """Reports, and lets through a SuspendedError; there is no stopping before the result now."""
+
+    def heed(progress: TrainProgress) -> None:
+        should_stop()
+        report(progress)
+
+    return heed
 
 
 def _material(request: TrainRequest) -> Material:

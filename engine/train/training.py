@@ -23,12 +23,13 @@ class TrainSettings:
     """positions: tokens drafted (heads, or steps of the training-time test).
 
     seconds: of training, None for `epochs` of the corpus. batch: anchors an optimiser step.
-    tokens: train on the first documents with about so many learned tokens, None for all.
-    keep_layers: early exit, layers of the target that are kept. deep_share: EAGLE-3, share of the
-    anchors that go on to later steps, where most of the work is. own_rows: Medusa heads learn rows
-    of their own instead of sharing the target's. threads: of the processor; device: "auto" is a
-    CUDA card when torch finds one, else the processor. precision: of products in training; "auto"
-    is bfloat16 where the device has an instruction for it, else float32.
+    tokens: train on documents with about so many learned tokens, None for all. keep_layers: early
+    exit, layers of the target that are kept. deep_share: EAGLE-3, share of the anchors that go on
+    to later steps, where most of the work is. own_rows: Medusa heads learn rows of their own
+    instead of sharing the target's. threads: of the processor; device: "auto" is a CUDA card when
+    torch finds one, else the processor. precision: of products in training; "auto" is bfloat16
+    where the device has an instruction for it, else float32. evaluate_every: seconds between looks
+    at held-out documents, at least; over epochs looks go by steps, and this is between savings.
     """
 
     positions: int = 4
@@ -90,7 +91,7 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class TrainProgress:
-    """seconds_left: None while it is not known. loss: mean since the last report."""
+    """seconds_left: None while not known. heldout: of the last look. loss: mean since then."""
 
     stage: Stage
     done: int

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from engine.errors import BadOptionError
 from engine.models.files import write_atomically
+from engine.train.claims import Claims
 from engine.train.training import HeadKind
 
 
@@ -22,32 +26,43 @@ class Unfinished:
     """checkpoint: file of the trainer's state, which is there once training has begun."""
 
     def __init__(self, corpus: Path, kind: HeadKind, name: str) -> None:
-        folder = corpus / "unfinished"
-        self.checkpoint = folder / f"{kind}-{name}.pt"
-        self._file = folder / f"{kind}-{name}.json"
+        self._folder = corpus / "unfinished"
+        self._name = f"{kind}-{name}"
+        self.checkpoint = self._folder / f"{self._name}.pt"
+        self._note = self._folder / f"{self._name}.json"
 
-    @property
-    def exists(self) -> bool:
-        return self._file.is_file() or self.checkpoint.is_file()
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """BadOptionError while another process works on it."""
+        claims = Claims(self._folder / "claims")
+        try:
+            if not claims.take(self._name):
+                raise BadOptionError(
+                    f"{self._name} is being trained just now; choose another --out"
+                )
+            yield
+        finally:
+            claims.close()
 
     def read(self) -> Progress:
         """What an earlier run reached; the beginning if there was none."""
-        if not self._file.is_file():
+        if not self._note.is_file():
             return Progress()
         try:
-            return Progress(**json.loads(self._file.read_text(encoding="utf-8")))
+            return Progress(**json.loads(self._note.read_text(encoding="utf-8")))
         except (ValueError, TypeError):
             return Progress()  # of another version: then only the time is not known
 
     def write(self, progress: Progress) -> None:
-        write_atomically(self._file, json.dumps(asdict(progress)))
+        write_atomically(self._note, json.dumps(asdict(progress)))
 
     def remove(self) -> None:
-        self.checkpoint.unlink(missing_ok=True)
-        self._file.unlink(missing_ok=True)
+        """With what a save that was killed has left."""
+        for file in (self.checkpoint, self.checkpoint.with_suffix(".pt.unfinished"), self._note):
+            file.unlink(missing_ok=True)
 
 
 def unfinished_names(corpus: Path, kind: HeadKind) -> list[str]:
-    """Of the trainings of that kind that can be gone on with."""
-    files = (corpus / "unfinished").glob(f"{kind}-*.*")
+    """Of the trainings of that kind that have begun and have no result."""
+    files = (corpus / "unfinished").glob(f"{kind}-*")
     return sorted({f.stem.removeprefix(f"{kind}-") for f in files if f.suffix in (".pt", ".json")})

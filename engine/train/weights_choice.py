@@ -60,12 +60,14 @@ def choose_weights(settings: CollectSettings, library: Library) -> dict[str, Any
 
 
 def _may_copy(settings: CollectSettings, half: str) -> bool:
-    """Whether a copy would differ, and memory and disk have room for it."""
+    """Whether a copy would differ, memory has room for it, and it leaves half of the free disk."""
     target, derived = Path(settings.target), Path(settings.derived)
     needed = requantized_bytes(target, half)
     if inspect(target).quant in _HALF or 1.1 * needed > free_ram() / 2:
         return False
-    return derived_path(target, half, derived).is_file() or disk_free(derived) > needed + RESERVE
+    return (
+        derived_path(target, half, derived).is_file() or disk_free(derived) > 2 * needed + RESERVE
+    )
 
 
 def shares(settings: CollectSettings, wanted: int, free: int) -> tuple[int, int]:

@@ -25,7 +25,7 @@ from engine.errors import IncompatiblePairError, UnknownModelError
 from engine.folders import DataFolder
 from engine.models.trained import CARD, WEIGHTS, TrainedDrafter, for_target, trained_drafters
 from engine.train.collection import estimated_bytes
-from engine.train.fitting import plan_budget
+from engine.train.fitting import free_name, plan_budget
 from engine.train.settings import CollectSettings
 from engine.train.shards import Corpus, Counts, count
 from engine.train.unfinished import Progress, Unfinished, unfinished_names
@@ -165,25 +165,28 @@ def wait_for_training(process: subprocess.Popen[str]) -> None:
         pass
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "terminated"])
 def test_a_training_that_was_ended_goes_on_whatever_was_collected_since(
-    tmp_path: Path, number: signal.Signals
+    tmp_path: Path, killed: bool
 ) -> None:
     target = write_target(tmp_path)
     words = ("medusa", "--target", str(target), "--tokens", "1200", "--heads", "2")
     process = started(tmp_path, *words, "--epochs", "1000", "--out", "long")
     wait_for_training(process)
     tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-    process.send_signal(number)
+    end = process.kill if killed else process.terminate
+    end()
     process.communicate(timeout=60)
     psutil.wait_procs(tree, timeout=60)
     corpus = corpus_of(tmp_path)
     assert unfinished_names(corpus, "medusa") == ["long"]
+    assert Unfinished(corpus, "medusa", "long").checkpoint.is_file()
     assert not (tmp_path / "heads").exists(), "nobody asked for what it has"
     finished(started(tmp_path, "collect", "--target", str(target), "--tokens", "2400"))
     messages = finished(started(tmp_path, *words, "--epochs", "0.1", "--resume"))
     card = messages[-1]["card"]
     assert card["name"] == "long" and card["corpus"]["answer_tokens"] < 2400
+    assert card["training"]["learned_tokens"] > 0.1 * 2400, "steps of the first run count"
     assert "generating" not in {message.get("stage") for message in messages[:-1]}
     assert unfinished_names(corpus, "medusa") == []
 
@@ -210,6 +213,25 @@ def test_several_unfinished_trainings_are_named(
     asked = ["train", "medusa", "--target", str(target), "--data-dir", str(tmp_path)]
     assert main([*asked, "--resume"]) == 2
     assert "say with --out which one to go on with: a, b" in capsys.readouterr().err
+
+
+def test_nothing_unfinished_is_lost_by_another_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = write_target(tmp_path)
+    place = find_place(argparse.Namespace(data_dir=tmp_path, target=str(target)))
+    Unfinished(place.folder, "medusa", "1").write(Progress(3.0))
+    asked = ["train", "medusa", "--target", str(target), "--data-dir", str(tmp_path)]
+    assert main([*asked, "--out", "1", "--minutes", "0.01"]) == 2
+    assert main([*asked, "--out", "1", "--text", str(tmp_path / "none")]) == 2
+    assert main([*asked, "--out", "1", "--chats"]) == 2
+    assert "leave out --chats" in capsys.readouterr().err
+    with Unfinished(place.folder, "medusa", "1").claimed():
+        assert main([*asked, "--out", "1"]) == 2
+    assert "is being trained" in capsys.readouterr().err
+    assert Unfinished(place.folder, "medusa", "1").read() == Progress(3.0)
+    names = unfinished_names(place.folder, "medusa")
+    assert names == ["1"] and free_name(tmp_path / "heads", "t-medusa", names) == "2"
 
 
 def test_fewer_collectors_run_where_memory_is_short(tmp_path: Path) -> None:

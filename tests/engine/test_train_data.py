@@ -353,8 +353,10 @@ def test_a_text_is_read_in_one_pass_and_all_of_it_is_learned(tiny: Model) -> Non
     context, lane = open_lane(tiny, 2)
     with context:
         finished = lane.admit(Item("t", "text", text="the other hello of the fall"))
-        assert lane.admit(Item("long", "text", text="x" * 500)) is None
+        long = lane.admit(Item("long", "text", text="x" * 500))
+        assert lane.admit(Item("long", "chat", (Message("user", "x" * 500),))) is None
         assert lane.free == 2
+    assert long is not None and len(long.document) == context.longest_start, "cut"
     assert finished is not None
     assert finished.document.answer.all()
     assert finished.document.tokens.tolist() == tiny.vocab.tokenize(
