@@ -24,7 +24,8 @@ from engine.models.pair import check_files
 from engine.models.trained import TrainedDrafter, model_sha256, trained_drafters
 from engine.models.transfer import RepoFile
 from engine.request import LoadRequest
-from engine.train.collection import corpus_folder, estimated_bytes
+from engine.train.collection import corpus_folder
+from engine.train.disk import estimated_bytes
 from engine.train.forecast import Forecast, TrainingBudget, target_forecast
 from engine.train.settings import CollectSettings
 from engine.train.shards import count
@@ -153,7 +154,7 @@ class LibraryShelf:
         sha256 = model_sha256(found.path, self._folder)
         folder = corpus_folder(self._folder.training, found, sha256)
         wanted = CollectSettings(str(folder), str(found.path), answer_tokens=tokens)
-        return int(estimated_bytes(wanted, count(folder), tokens_per_second=0.0))
+        return int(estimated_bytes(wanted, count(folder).answer_tokens, 0.0))
 
     def repository_files(self, repository: str) -> tuple[RepoFile, ...]:
         if parse_hub_reference(f"{HUB_PREFIX}{repository}/x.gguf") is None:

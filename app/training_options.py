@@ -15,10 +15,10 @@ from engine.errors import BadOptionError, EngineError, IncompatiblePairError
 from engine.folders import DataFolder
 from engine.models.files import RESERVE, disk_free, size_text
 from engine.models.trained import trained_drafters
-from engine.train.collection import CONTEXT_SHARE
+from engine.train.disk import CONTEXT_SHARE, bytes_per_token
 from engine.train.fitting import require_torch
 from engine.train.forecast import NOT_MEASURED, TrainingBudget
-from engine.train.shards import bytes_per_token, count
+from engine.train.shards import count
 
 
 @dataclass(frozen=True, slots=True)

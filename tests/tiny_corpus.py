@@ -10,7 +10,8 @@ from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.model import Model
 from engine.train.settings import read_layers
-from engine.train.shards import TOP, Document, ShardWriter
+from engine.train.disk import LIKELIEST
+from engine.train.shards import Document, ShardWriter
 
 PROMPT = 6
 ANSWER = 26
@@ -39,7 +40,7 @@ def _document(context: Context, tokens: list[int], name: str, heldout: bool) -> 
     context.clear()
     logits = context.extend(tokens).astype(np.float64)
     logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    top = np.argsort(-logits, axis=1, kind="stable")[:, :TOP]
+    top = np.argsort(-logits, axis=1, kind="stable")[:, :LIKELIEST]
     count = len(tokens)
     return Document(
         id=name,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from engine.machine import physical_cores
 from engine.models.gguf import inspect
 from engine.models.locate import LocatedModel
 from engine.train.child import Child, Message, Told, follow
+from engine.train.disk import estimated_bytes, require_disk
 from engine.train.settings import (
     CollectSettings,
     CorpusCard,
@@ -23,11 +24,8 @@ from engine.train.settings import (
     read_layers,
     write_card,
 )
-from engine.train.shards import Counts, bytes_per_token, count, require_disk
+from engine.train.shards import Counts, count
 from engine.train.work import HELDOUT_EVERY, SAMPLED_TEMPERATURE, SAMPLED_TOP_P
-
-CONTEXT_SHARE = 2.0
-"""Tokens kept for each answer token, at most: prompts are kept too."""
 
 _PACE_SHARE = 0.4
 """What is left of the pace of short texts once prompts are read and texts have become longer."""
@@ -71,18 +69,6 @@ def _file_name(target: LocatedModel) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in text)
 
 
-def estimated_bytes(settings: CollectSettings, present: Counts, tokens_per_second: float) -> float:
-    """What the answer tokens that are still missing will take on disk, at most.
-
-    tokens_per_second: of all collectors, of short texts and without prompts: they will do less.
-    """
-    missing: float = max(0, settings.answer_tokens - present.answer_tokens)
-    if settings.seconds is not None:
-        missing = min(missing, settings.seconds * tokens_per_second)
-    hidden = inspect(Path(settings.target)).embedding_length
-    return missing * CONTEXT_SHARE * bytes_per_token(hidden)
-
-
 def prepare(
     settings: CollectSettings,
     target: LocatedModel,
@@ -98,9 +84,9 @@ def prepare(
     """
     started = time.monotonic()
     folder = Path(settings.folder)
-    card = read_card(folder)
+    present = count(folder).answer_tokens
     if settings.seconds is None:
-        require_disk(folder, estimated_bytes(settings, count(folder), 0.0))
+        require_disk(folder, estimated_bytes(settings, present, tokens_per_second=0.0))
     settings = replace(settings, collectors=threads or physical_cores())
     chosen = _choose_weights(settings, should_stop)
     if chosen is None:
@@ -115,37 +101,39 @@ def prepare(
         seconds=_left(settings.seconds, time.monotonic() - started),
     )
     pace = settings.collectors * speeds[weights]
-    needed = estimated_bytes(settings, count(folder), pace)
+    needed = estimated_bytes(settings, present, pace)
     require_disk(folder, needed)
-    if card is None:
-        card = _new_card(settings, target, sha256, speeds)
-    write_card(
-        folder,
-        replace(
-            card,
-            generated_with=weights,
-            tokens_per_second=speeds,
-            text=tuple(dict.fromkeys((*card.text, *settings.text))),
-            chats=card.chats or bool(settings.chats),
-            prompt_files=tuple(dict.fromkeys((*card.prompt_files, *settings.prompts))),
-        ),
-    )
-    expected = settings.answer_tokens - count(folder).answer_tokens
+    _write_card(settings, target, sha256, speeds)
+    expected = max(0, settings.answer_tokens - present)
     if settings.seconds is not None:
         expected = min(expected, int(_PACE_SHARE * pace * settings.seconds))
-    return Preparation(settings, needed, max(0, expected), weights, pace)
+    return Preparation(settings, needed, expected, weights, pace)
 
 
 def _left(seconds: float | None, spent: float) -> float | None:
     return None if seconds is None else max(1.0, seconds - spent)
 
 
-def _new_card(
-    settings: CollectSettings,
-    target: LocatedModel,
-    sha256: str,
-    tokens_per_second: dict[str, float],
-) -> CorpusCard:
+def _write_card(
+    settings: CollectSettings, target: LocatedModel, sha256: str, speeds: Mapping[str, float]
+) -> None:
+    """A new one, or the one that is there with what this run adds to it."""
+    folder = Path(settings.folder)
+    card = read_card(folder) or _new_card(settings, target, sha256)
+    write_card(
+        folder,
+        replace(
+            card,
+            generated_with=max(speeds, key=lambda name: speeds[name]),
+            tokens_per_second=dict(speeds),
+            text=tuple(dict.fromkeys((*card.text, *settings.text))),
+            chats=card.chats or bool(settings.chats),
+            prompt_files=tuple(dict.fromkeys((*card.prompt_files, *settings.prompts))),
+        ),
+    )
+
+
+def _new_card(settings: CollectSettings, target: LocatedModel, sha256: str) -> CorpusCard:
     info = inspect(target.path)
     return CorpusCard(
         target_name=target.name,
@@ -154,15 +142,14 @@ def _new_card(
         hidden_size=info.embedding_length,
         layers=read_layers(info.block_count),
         generated_with="",
-        tokens_per_second=tokens_per_second,
+        tokens_per_second={},
         seed=settings.seed,
         prompt=settings.prompt,
         answer=settings.answer,
         sampling=SAMPLING,
         heldout=HELDOUT,
-        text=settings.text,
-        chats=bool(settings.chats),
-        prompt_files=settings.prompts,
+        text=(),
+        chats=False,
     )
 
 

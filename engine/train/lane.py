@@ -13,8 +13,9 @@ from engine.llama.many import ManyContext, Rows
 from engine.request import Message
 from engine.text.chat import ChatTemplate
 from engine.text.prompt import prompt_tokens
+from engine.train.disk import LIKELIEST
 from engine.train.likely import draw_nucleus, largest, log_sum_exp
-from engine.train.shards import TOP, Document
+from engine.train.shards import Document
 from engine.train.work import SAMPLED_TOP_P, Item
 
 CANDIDATES = 32
@@ -77,8 +78,8 @@ class Lane:
         self._buffers = _Buffers(
             np.zeros((*shape, hidden), np.float16),
             np.zeros((*shape, hidden * len(options.layer_inputs)), np.float16),
-            np.zeros((*shape, TOP), np.int32),
-            np.zeros((*shape, TOP), np.float16),
+            np.zeros((*shape, LIKELIEST), np.int32),
+            np.zeros((*shape, LIKELIEST), np.float16),
         )
 
     @property
@@ -196,8 +197,8 @@ class Lane:
         buffers = self._buffers
         buffers.hidden[places, positions] = self._halved(rows.hidden)
         buffers.layers[places, positions] = self._halved(rows.layers)
-        buffers.top_ids[places, positions] = ids[:, :TOP]
-        buffers.top_logprobs[places, positions] = values[:, :TOP] - total[:, None]
+        buffers.top_ids[places, positions] = ids[:, :LIKELIEST]
+        buffers.top_logprobs[places, positions] = values[:, :LIKELIEST] - total[:, None]
         return ids, values
 
     def _halved(self, values: NDArray[np.float32]) -> NDArray[np.float16]:

@@ -27,10 +27,8 @@ import psutil
 from numpy.typing import NDArray
 
 from engine.errors import RunError
-from engine.models.files import RESERVE, disk_free
+from engine.train.disk import bytes_per_token, require_disk
 
-TOP = 16
-LAYERS_READ = 3
 _ARRAYS = ("tokens", "answer", "hidden", "layers", "top_ids", "top_logprobs")
 _PART = ".part-"
 
@@ -51,21 +49,6 @@ class Document:
 
     def __len__(self) -> int:
         return len(self.tokens)
-
-
-def bytes_per_token(hidden_size: int) -> int:
-    """What a token takes on disk."""
-    return (1 + LAYERS_READ) * 2 * hidden_size + TOP * 6 + 5
-
-
-def require_disk(folder: Path, needed: float) -> None:
-    """RunError when the volume has no room for that many bytes and a reserve."""
-    free = disk_free(folder)
-    if free < needed + RESERVE:
-        raise RunError(
-            f"the corpus needs {needed / 1e9:.1f} GB and {folder} has {free / 1e9:.1f} GB free; "
-            "ask for fewer tokens, free some space, or choose another --data-dir"
-        )
 
 
 class ShardWriter:

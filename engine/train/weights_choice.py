@@ -20,8 +20,8 @@ from engine.llama.native_context import PREFILL_CHUNK
 from engine.models.files import RESERVE, disk_free
 from engine.models.gguf import inspect
 from engine.models.memory import free_ram
+from engine.train.disk import bytes_per_token
 from engine.train.settings import CollectSettings, read_layers
-from engine.train.shards import bytes_per_token
 
 ORIGINAL = "the target's file"
 _HALF = ("F16", "BF16", "F32")

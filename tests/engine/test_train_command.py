@@ -24,10 +24,10 @@ from engine.drafters.named import resolved
 from engine.errors import IncompatiblePairError, UnknownModelError
 from engine.folders import DataFolder
 from engine.models.trained import CARD, WEIGHTS, TrainedDrafter, for_target, trained_drafters
-from engine.train.collection import estimated_bytes
+from engine.train.disk import estimated_bytes
 from engine.train.fitting import free_name, plan_budget
 from engine.train.settings import CollectSettings
-from engine.train.shards import Corpus, Counts, count
+from engine.train.shards import Corpus, count
 from engine.train.unfinished import Progress, Unfinished, unfinished_names
 from engine.train.weights_choice import shares
 from tests.tiny_gguf import write_tiny_gguf
@@ -247,13 +247,11 @@ def test_the_size_is_estimated_from_tokens_and_from_time_at_this_machines_pace(
     tmp_path: Path,
 ) -> None:
     settings = CollectSettings(str(tmp_path), str(write_target(tmp_path)), answer_tokens=10**12)
-    nothing = Counts(0, 0, 0, 0)
-    assert estimated_bytes(settings, nothing, 600.0) > 1e14
+    assert estimated_bytes(settings, 0, 600.0) > 1e14
     minute, night = replace(settings, seconds=60.0), replace(settings, seconds=36_000.0)
-    assert estimated_bytes(minute, nothing, 600.0) == estimated_bytes(night, nothing, 1.0)
+    assert estimated_bytes(minute, 0, 600.0) == estimated_bytes(night, 0, 1.0)
     small = replace(settings, answer_tokens=1000)
-    half = Counts(9, 900, 500, 0)
-    assert estimated_bytes(small, nothing, 600.0) == 2 * estimated_bytes(small, half, 600.0)
+    assert estimated_bytes(small, 0, 600.0) == 2 * estimated_bytes(small, 500, 600.0)
 
 
 def test_the_budget_is_what_the_user_gave() -> None:

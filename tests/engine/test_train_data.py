@@ -25,12 +25,13 @@ from engine.request import Message
 from engine.text.chat import ChatTemplate
 from engine.train.claims import Claims
 from engine.train.collect import Collector, CollectProgress, Goal
+from engine.train.disk import LIKELIEST, require_disk
 from engine.train.lane import Lane, LaneLimits
 from engine.train.likely import draw_nucleus, largest, log_sum_exp
 from engine.train.prompt_files import prompt_count, prompt_file_items
 from engine.train.prompt_list import COUNT, built_in_prompts, own_questions
 from engine.train.settings import CollectSettings, read_layers
-from engine.train.shards import TOP, Corpus, Document, ShardWriter, count, require_disk
+from engine.train.shards import Corpus, Document, ShardWriter, count
 from engine.train.sources import all_blocks, chat_items, chunks, new_tokens, own_sources, text_items
 from engine.train.work import BLOCK, Item, blocks
 from tests.tiny_gguf import write_tiny_gguf
@@ -82,8 +83,8 @@ def document(name: str, length: int, heldout: bool = False) -> Document:
         np.arange(length) >= 2,
         random.normal(size=(length, HIDDEN)).astype(np.float16),
         random.normal(size=(length, 3 * HIDDEN)).astype(np.float16),
-        np.ones((length, TOP), np.int32),
-        np.zeros((length, TOP), np.float16),
+        np.ones((length, LIKELIEST), np.int32),
+        np.zeros((length, LIKELIEST), np.float16),
     )
 
 
