@@ -51,20 +51,20 @@ def training_options(shelf: Shelf, folder: DataFolder) -> dict[str, Any]:
 
 
 def forecast_answer(data: dict[str, Any], shelf: Shelf) -> dict[str, Any]:
-    """For the form as it stands. pays: None when the target was never measured here. bytes: that so
-    many tokens will still take on disk, None with a budget of time."""
+    """For the form as it stands. possible: whether such a drafter can be learned at all. pays: None
+    when the target was never measured here. bytes: that so many tokens will still take on disk,
+    None with a budget of time.
+    """
     request = training_request(data)
     budget = TrainingBudget(request.minutes or 0, request.tokens)
     try:
         found = shelf.training_forecast(request.kind, request.target, budget, request.settings)
     except IncompatiblePairError as error:
-        return {"pays": False, "text": f"{error}.", "bytes": None}
-    needed = (
-        None if request.tokens is None else shelf.training_bytes(request.target, request.tokens)
-    )
-    if found is None:
-        return {"pays": None, "text": NOT_MEASURED, "bytes": needed}
-    return {"pays": found.pays, "text": found.sentence, "bytes": needed}
+        return {"possible": False, "pays": False, "text": f"{error}.", "bytes": None}
+    tokens = request.tokens
+    needed = None if tokens is None else shelf.training_bytes(request.target, tokens)
+    pays, text = (None, NOT_MEASURED) if found is None else (found.pays, found.sentence)
+    return {"possible": True, "pays": pays, "text": text, "bytes": needed}
 
 
 def torch_problem() -> str:

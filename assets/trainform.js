@@ -22,6 +22,7 @@ export class TrainForm {
     this.options = { targets: [], taken: [], free_bytes: 0 };
     this.named = false;
     this.forecasts = 0;
+    this.possible = true;
     this.element = h("form", { class: "train-form" });
     this.element.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -61,7 +62,10 @@ export class TrainForm {
     this.submit = h("button", { type: "submit", class: "button primary" }, "Start training");
     this.rows = {
       medusa: [row("Heads (tokens ahead)", this.heads)],
-      eagle3: [row("Words it can draft", this.vocabulary), row("Depth (tokens ahead)", this.depth)],
+      eagle3: [
+        row("Tokens it can draft", this.vocabulary),
+        row("Depth (tokens ahead)", this.depth),
+      ],
       "early-exit": [],
     };
     const chats = h("label", { class: "check" }, this.chats, "Learn from my chats too");
@@ -121,18 +125,17 @@ export class TrainForm {
   async askForecast() {
     this.forecasts += 1;
     const number = this.forecasts;
-    let text = "";
-    let pays = null;
-    let needed = null;
+    let answer = { text: "", pays: null, bytes: null, possible: true };
     try {
-      ({ text, pays, bytes: needed } = await this.page.call("train_forecast", this.wishes()));
+      answer = await this.page.call("train_forecast", this.wishes());
     } catch {
       // A form that is half filled in has no forecast; Start says what is wrong with it.
     }
     if (number !== this.forecasts) return;
-    this.drawEstimate(needed);
-    setText(this.forecast, text);
-    this.forecast.classList.toggle("loses", pays === false);
+    this.possible = answer.possible;
+    this.drawEstimate(answer.bytes);
+    setText(this.forecast, answer.text);
+    this.forecast.classList.toggle("loses", answer.pays === false);
   }
 
   wishes() {
@@ -159,6 +162,7 @@ export class TrainForm {
     const room = `${bytes(free)} are free.`;
     const inTokens = this.unit.value === "tokens";
     if (needed === null && inTokens) {
+      this.submit.disabled ||= !this.possible;
       return; // what stood there stays until there is an answer
     }
     const over = needed > free;
@@ -171,7 +175,7 @@ export class TrainForm {
       const size = `Every ${count(PER_DATA)} tokens of data take ${bytes(each * PER_DATA)} on disk`;
       setText(this.estimate, `${size}; ${room} How many come together shows after a minute.`);
     }
-    this.submit.disabled = over || !this.target.value;
+    this.submit.disabled = over || !this.target.value || !this.possible;
   }
 
   async start() {

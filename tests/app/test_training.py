@@ -192,7 +192,8 @@ def test_whether_it_will_pay_is_told_before(page: Page) -> None:
 
 def test_what_cannot_be_learned_is_told_before(page: Page) -> None:
     answer = page.ask("train_forecast", **FORM | {"kind": "eagle3", "target": "gemma"})
-    assert answer["pays"] is False and "cannot be trained for eagle3" in answer["text"]
+    assert answer["possible"] is False and "cannot be trained for eagle3" in answer["text"]
+    assert page.ask("train_forecast", **FORM)["possible"] is True
     tokens = FORM | {"minutes": None, "tokens": 50_000}
     assert page.ask("train_forecast", **tokens)["bytes"] == 50_000 * 576 * 16
     assert page.ask("train_forecast", **FORM)["bytes"] is None

@@ -29,6 +29,7 @@ def test_a_training_from_the_form_over_a_power_cut_to_its_use(
     expect(estimate).to_contain_text("too much")
     expect(page.locator(".train-form [type=submit]")).to_be_disabled()
     page.select_option("#train-unit", "minutes")
+    expect(page.locator(".train-form [type=submit]")).to_be_enabled()
     page.click(".kind:has([value=eagle3])")
     expect(page.locator("#train-depth")).to_be_visible()
     expect(page.locator("#train-heads")).to_be_hidden()
