@@ -105,11 +105,13 @@ def make_batch(
     )
 
 
-def thinned(batch: Batch, share: float, random: np.random.Generator) -> Batch:
-    """The same batch with later positions for a share of the anchors only."""
+def thinned(
+    batch: Batch, share: float, random: np.random.Generator, *, first: bool = False
+) -> Batch:
+    """The same batch with later positions, or with `first` all, for a share of anchors only."""
     lucky = torch.from_numpy(random.random(len(batch.tokens)) < share).to(batch.tokens.device)
-    later = tuple(anchors[lucky[anchors]] for anchors in batch.anchors[1:])
-    return replace(batch, anchors=(batch.anchors[0], *later))
+    fewer = tuple(anchors[lucky[anchors]] for anchors in batch.anchors)
+    return replace(batch, anchors=fewer if first else (batch.anchors[0], *fewer[1:]))
 
 
 def sample_of(

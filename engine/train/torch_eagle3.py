@@ -100,6 +100,7 @@ class Eagle3Trainee:
         self.parameters = learnable(weights, device)
         self.positions = positions
         self.rate = LEARNING_RATE
+        self.spread = 4
         self.head = head
         self.deep_share = 1.0
         self._shape = target.shape

@@ -81,6 +81,7 @@ class EarlyExitTrainee:
         self.parameters = learnable(weights, device)
         self.positions = positions
         self.rate = LEARNING_RATE
+        self.spread = 1
         self.head = head
         self._shape = target.shape
         self._layers = sum(name.endswith("ffn_up.weight") for name in weights)

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from engine.errors import BadOptionError, SuspendedError
-from engine.train.torch_batches import Batch, learned_tokens, plan_batches, sample_of
+from engine.train.torch_batches import Batch, learned_tokens, plan_batches
 from engine.train.torch_checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from engine.train.torch_compute import Compute
-from engine.train.torch_material import Material, batch_of, measure
+from engine.train.torch_material import Material, batch_of, heldout_sample, measure
 from engine.train.torch_trainee import Trainee
 from engine.train.training import (
     FitResult,
@@ -59,8 +59,8 @@ class Fit:
         self._checkpoint = checkpoint
         self._documents = material.training
         self._lengths = [learned_tokens(document) for document in self._documents]
-        self._watched = list(sample_of(material.heldout, WATCHED, settings.seed))
-        if not sum(self._lengths) or not self._watched:
+        self._watched = heldout_sample(material.heldout, WATCHED, trainee.spread, settings.seed)
+        if not sum(self._lengths) or not self._watched.documents:
             raise BadOptionError("the corpus holds too little text; collect more of it first")
         self._rate = settings.learning_rate or trainee.rate
         values = list(trainee.parameters.values())

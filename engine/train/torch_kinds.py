@@ -22,7 +22,7 @@ from engine.train.shards import Document
 from engine.train.target_weights import TargetWeights
 from engine.train.torch_eagle3 import Eagle3Trainee
 from engine.train.torch_early_exit import EarlyExitTrainee
-from engine.train.torch_material import measure
+from engine.train.torch_material import Sample, measure
 from engine.train.torch_medusa import MedusaTrainee
 from engine.train.torch_trainee import DraftHead, Trainee
 from engine.train.training import HeadKind, TrainSettings
@@ -143,7 +143,7 @@ class _EarlyExit:
             weights = torch_early_exit.initial_weights(target, kept)
             positions = ground.settings.positions
             trainee = EarlyExitTrainee(target, weights, head, positions, ground.device)
-            accepted = measure(trainee, ground.watched, ground.device).accepted
+            accepted = measure(trainee, Sample(ground.watched), ground.device).accepted
             if accepted > best:
                 best, self._kept, self.trainee = accepted, kept, _as_trainee(trainee)
         self.facts: dict[str, object] = {"kept_layers": list(self._kept), "untrained": best}

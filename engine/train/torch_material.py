@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
-from engine.train.heldout import figures, joined
+from engine.train.heldout import Drafts, figures, joined
 from engine.train.shards import Document
-from engine.train.torch_batches import Batch, learned_tokens, make_batch, sample_of
+from engine.train.torch_batches import Batch, learned_tokens, make_batch, sample_of, thinned
 from engine.train.torch_trainee import Trainee
 from engine.train.training import HeldOut
 from engine.train.work import OWN
@@ -36,18 +37,49 @@ def limited(documents: Sequence[Document], tokens: int | None, seed: int) -> Seq
     return [*chosen, *sample_of(others, left, seed)]
 
 
-def measure(trainee: Trainee, documents: Sequence[Document], device: torch.device) -> HeldOut:
-    """Held-out figures over whole documents."""
-    parts, group, held = [], [], 0
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Documents to measure on. share: of their anchors, drawn by the seed.
+
+    Anchors of one document are much alike, so few of many documents say more than all of a few.
+    """
+
+    documents: Sequence[Document]
+    share: float = 1.0
+    seed: int = 0
+
+
+def heldout_sample(
+    documents: Sequence[Document], anchors: int, spread: int, seed: int, after: int = 0
+) -> Sample:
+    """About so many anchors from `spread` times as many documents as hold them, if there are.
+
+    after: the sample of that size, whose documents are left out.
+    """
+    found = list(sample_of(documents, spread * anchors, seed, after=spread * after))
+    held = sum(map(learned_tokens, found))
+    return Sample(found, min(1.0, anchors / held) if held else 1.0, seed)
+
+
+def measure(trainee: Trainee, sample: Sample, device: torch.device) -> HeldOut:
+    """Held-out figures."""
+    random = np.random.default_rng(sample.seed)
+    parts: list[Drafts] = []
+    for group in _groups(sample.documents):
+        batch = batch_of(trainee, group, device)
+        parts.append(trainee.drafts(thinned(batch, sample.share, random, first=True)))
+    return figures(joined(parts))
+
+
+def _groups(documents: Sequence[Document]) -> Iterator[list[Document]]:
+    group: list[Document] = []
     for document in documents:
         group.append(document)
-        held += len(document.tokens)
-        if held >= _ROWS_AT_ONCE:
-            parts.append(trainee.drafts(batch_of(trainee, group, device)))
-            group, held = [], 0
+        if sum(len(one.tokens) for one in group) >= _ROWS_AT_ONCE:
+            yield group
+            group = []
     if group:
-        parts.append(trainee.drafts(batch_of(trainee, group, device)))
-    return figures(joined(parts))
+        yield group
 
 
 def batch_of(trainee: Trainee, documents: Sequence[Document], device: torch.device) -> Batch:

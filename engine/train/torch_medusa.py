@@ -53,6 +53,7 @@ class MedusaTrainee:
         self.parameters = learnable(weights, device)
         self.positions = positions
         self.rate = LEARNING_RATE
+        self.spread = 4
         self.head = head
 
     def loss(self, batch: Batch, random: np.random.Generator) -> Tensor:

@@ -26,7 +26,7 @@ from engine.train.torch_check import check_file
 from engine.train.torch_compute import Compute, choose_compute
 from engine.train.torch_fit import WATCHED, Fit
 from engine.train.torch_kinds import Ground, Kind, prepare
-from engine.train.torch_material import Material, limited, measure
+from engine.train.torch_material import Material, Sample, heldout_sample, limited, measure
 from engine.train.torch_trainee import Trainee
 from engine.train.trainable import require_trainable
 from engine.train.training import (
@@ -117,7 +117,7 @@ def _finish(
     """Fills the folder; returns what the card says of it."""
     started = time.monotonic()
     seed, device = request.settings.seed, _device(kind.trainee)
-    sample = list(sample_of(material.heldout, WATCHED, seed))
+    sample = heldout_sample(material.heldout, WATCHED, kind.trainee.spread, seed)
     weights = {name: value.copy() for name, value in _weights(kind.trainee).items()}
     figures = {"F32": measure(kind.trainee, sample, device)}
     for number, name in enumerate(FORMATS):
@@ -131,7 +131,7 @@ def _finish(
     _fill(kind.trainee, {name: through_format(value, chosen) for name, value in weights.items()})
     place, target, threads = folder / WEIGHTS, Path(request.target), request.settings.threads
     check = check_file(place, kind.trainee, material.heldout, target, threads, library)
-    heldout = measure(kind.trainee, _unwatched(material.heldout, seed), device)
+    heldout = measure(kind.trainee, _unwatched(material.heldout, kind.trainee, seed), device)
     report(TrainProgress("checking", 1, 1, time.monotonic() - started, 0.0, heldout))
     return {
         "format": chosen,
@@ -142,12 +142,12 @@ def _finish(
     }
 
 
-def _unwatched(heldout: Sequence[Document], seed: int) -> list[Document]:
+def _unwatched(heldout: Sequence[Document], trainee: Trainee, seed: int) -> Sample:
     """Held-out documents that no weights were chosen by, where there are enough of them."""
-    others = list(sample_of(heldout, _MEASURED, seed, after=WATCHED))
-    if sum(map(learned_tokens, others)) >= _LEAST_MEASURED:
+    others = heldout_sample(heldout, _MEASURED, trainee.spread, seed, after=WATCHED)
+    if sum(map(learned_tokens, others.documents)) >= _LEAST_MEASURED:
         return others
-    return list(sample_of(heldout, _MEASURED, seed))
+    return heldout_sample(heldout, _MEASURED, trainee.spread, seed)
 
 
 def _chosen(figures: dict[str, HeldOut]) -> str:
@@ -163,7 +163,7 @@ def _measured_as(
     trainee: Trainee,
     weights: dict[str, NDArray[np.float32]],
     name: str,
-    sample: list[Document],
+    sample: Sample,
 ) -> HeldOut:
     """Held-out figures with the weights as the format keeps them; the trainee stays as it was."""
     _fill(trainee, {key: through_format(value, name) for key, value in weights.items()})

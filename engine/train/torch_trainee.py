@@ -20,12 +20,15 @@ NEGATIVES = 512
 
 
 class Trainee(Protocol):
-    """parameters: what is learned, by the names that are written. rate: learning rate."""
+    """parameters: what is learned, by the names that are written. rate: learning rate. spread: of
+    samples to measure on, large where a row costs little beside an anchor (see heldout_sample).
+    """
 
     parameters: dict[str, Tensor]
     features: Features
     positions: int
     rate: float
+    spread: int
 
     def loss(self, batch: Batch, random: np.random.Generator) -> Tensor: ...
 

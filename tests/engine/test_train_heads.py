@@ -44,7 +44,7 @@ from engine.train.torch_compute import Compute, choose_compute
 from engine.train.torch_eagle3 import Eagle3Trainee
 from engine.train.torch_early_exit import EarlyExitTrainee
 from engine.train.torch_fit import Fit
-from engine.train.torch_material import Material, limited, measure
+from engine.train.torch_material import Material, Sample, heldout_sample, limited, measure
 from engine.train.torch_medusa import MedusaTrainee
 from engine.train.torch_run import train
 from engine.train.torch_trainee import DraftHead, Trainee
@@ -317,6 +317,20 @@ def test_a_limited_training_takes_the_user_s_own_documents_first(llama: Ground) 
     assert limited(mixed, None, seed=3) == mixed
 
 
+def test_a_sample_is_a_part_of_many_documents(llama: Ground) -> None:
+    every = documents(llama, heldout=False)
+    one, four = (heldout_sample(every, 40, spread, seed=1) for spread in (1, 4))
+    assert one.share == pytest.approx(40 / sum(map(learned_tokens, one.documents)))
+    assert len(four.documents) > 2 * len(one.documents) and four.share < one.share
+    rest = heldout_sample(every, 40, 4, seed=1, after=40)
+    assert not {d.id for d in rest.documents} & {d.id for d in four.documents}
+    trainee = trainee_of(llama)
+    found = measure(trainee, four, CPU)
+    assert found == measure(trainee, four, CPU)
+    assert found.anchors == pytest.approx(40, abs=25)
+    assert heldout_sample([], 40, 4, seed=1) == Sample([], 1.0, 1)
+
+
 def trainee_of(ground: Ground) -> Trainee:
     weights = torch_eagle3.initial_weights(ground.target, 0)
     every = np.arange(ground.target.vocabulary)
@@ -336,13 +350,13 @@ def test_it_learns_its_training_text(llama: Ground, kind: str, compute: Compute)
     """The watched documents are the training ones, so what is measured is that it learns."""
     train_set = documents(llama, heldout=False)[:3]
     trainee = _fresh(llama, kind)
-    before = measure(trainee, train_set, CPU)
+    before = measure(trainee, Sample(train_set), CPU)
     settings = replace(SETTINGS, epochs=12, batch=30, learning_rate=8e-3)
     fitted = Fit(trainee, Material(train_set, train_set), settings, compute).run(
         lambda _progress: None, lambda: False
     )
     assert fitted.heldout.accepted > before.accepted + 0.2
-    assert measure(trainee, train_set, CPU).accepted == fitted.heldout.accepted
+    assert measure(trainee, Sample(train_set), CPU).accepted == fitted.heldout.accepted
 
 
 @pytest.mark.parametrize("kind", TRAINEES)
