@@ -13,9 +13,11 @@ from engine.models.gguf import inspect
 from engine.models.gguf_header import read_header
 from engine.models.locate import LocatedModel
 from engine.train.forecast import (
-    CURVE,
+    CURVES,
+    Curve,
     Forecast,
     TrainingBudget,
+    curve_for,
     drafter_bytes,
     expected_hits,
     forecast,
@@ -35,21 +37,29 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_gguf(tmp_path_factory.mktemp("tiny") / "t.gguf", layers=6, hidden=64)
 
 
-@pytest.mark.parametrize("kind", CURVE)
-def test_more_data_is_right_more_often_and_less_far_ahead(kind: str) -> None:
-    firsts = [expected_hits(kind, tokens)[0] for tokens in (1_000, 30_000, 70_000, 10**6, 10**9)]
+@pytest.mark.parametrize("curve", [curve for kind in CURVES.values() for curve in kind.values()])
+def test_more_data_is_right_more_often_and_less_far_ahead(curve: Curve) -> None:
+    firsts = [expected_hits(curve, tokens)[0] for tokens in (1_000, 30_000, 70_000, 10**6, 10**9)]
     assert firsts == sorted(firsts) and firsts[-2] == firsts[-1] > 2 * firsts[0]
-    for hits in CURVE[kind].values():
+    for hits in curve.values():
         assert 0.0 < min(hits) and max(hits) < hits[0] + 0.01
 
 
+def test_the_curve_is_of_the_target_nearest_in_size() -> None:
+    small, large = sorted(CURVES["medusa"])
+    assert curve_for("medusa", 10**6) is curve_for("medusa", small) is CURVES["medusa"][small]
+    assert curve_for("medusa", 8 * 10**9) is CURVES["medusa"][large]
+    assert curve_for("early-exit", 8 * 10**9) is curve_for("early-exit", small)
+
+
 def test_between_points_the_curve_follows_the_logarithm() -> None:
-    (low, below), (high, above) = sorted(CURVE["eagle3"].items())[:2]
-    middle = expected_hits("eagle3", round((low * high) ** 0.5))
+    curve = curve_for("eagle3", 10**8)
+    (low, below), (high, above) = sorted(curve.items())[:2]
+    middle = expected_hits(curve, round((low * high) ** 0.5))
     assert middle[0] == pytest.approx((below[0] + above[0]) / 2, abs=1e-4)
 
 
-@pytest.mark.parametrize("kind", CURVE)
+@pytest.mark.parametrize("kind", CURVES)
 def test_it_pays_where_wider_passes_are_free(kind: str, target: Path) -> None:
     info = inspect(target)
     dear = forecast(kind, 100_000, info, DEAR, TrainSettings())
@@ -59,7 +69,7 @@ def test_it_pays_where_wider_passes_are_free(kind: str, target: Path) -> None:
     cheap = forecast(
         kind, 100_000, replace(info, bytes=10**12, parameters=10**12), FREE, TrainSettings()
     )
-    hits = expected_hits(kind, 100_000)
+    hits = expected_hits(curve_for(kind, 10**12), 100_000)
     path, expected = 1.0, 1.0
     for hit in hits:
         path *= hit
