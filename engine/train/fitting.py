@@ -14,9 +14,8 @@ from engine.train.training import TrainRequest
 
 TORCH = "torch==2.13.0"
 COLLECTING_SHARE = 0.55
-"""Of the time for everything. The best split is flat: Medusa heads kept 0.77 tokens a round after 16
-times 72,000 tokens and 0.79 after 8 times 105,000, which takes as long with its collecting."""
-
+"""Of the time for everything. The best split is flat: Medusa heads kept 0.77 tokens a round after
+16 times 72,000 tokens and 0.79 after 8 times 105,000, which with the collecting takes as long."""
 _WRITING_SECONDS = 60.0
 _LEAST_SECONDS = 30.0
 
