@@ -25,11 +25,16 @@ page.then(({ mount }) => mount({ element, server, follow,
   value: () => props.value, onValue: (callback) => watch('value', callback) }));
 """
 
-HEAD = """
+# Later sheets overrule earlier ones: narrow pages rearrange what the others have laid out.
+STYLES = (
+    "base", "sidebar", "modelbar", "viewbar", "transcript", "markdown", "tokens", "composer",
+    "figures", "dialogs", "training", "narrow", "lab",
+)  # fmt: skip
+
+HEAD = f"""
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="forerun/icon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="forerun/forerun.css">
-<link rel="stylesheet" href="forerun/lab.css">
+{"".join(f'<link rel="stylesheet" href="forerun/css/{name}.css">' for name in STYLES)}
 <link rel="modulepreload" href="forerun/main.js">
 """
 

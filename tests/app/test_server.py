@@ -11,7 +11,7 @@ import pytest
 
 from app.guard import POLICY
 from app.launch import free_port
-from app.page import ASSETS
+from app.page import ASSETS, STYLES
 from engine.errors import BadOptionError
 from tests.e2e.sites import fake_site
 
@@ -48,7 +48,7 @@ def test_page_carries_the_policy_and_no_foreign_address(port: int) -> None:
     assert status == 200
     assert headers["content-security-policy"] == POLICY
     assert headers["x-content-type-options"] == "nosniff"
-    assert b"forerun/forerun.css" in body
+    assert all(f"forerun/css/{name}.css".encode() in body for name in STYLES)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
@@ -160,3 +160,7 @@ def test_a_damaged_conversation_file_is_one_line(
     assert main(["--no-browser", "--data-dir", str(tmp_path)]) == 1
     error = capsys.readouterr().err
     assert error.startswith("forerun: ") and error.count("\n") == 1
+
+
+def test_every_style_sheet_is_linked_once() -> None:
+    assert sorted(STYLES) == sorted(path.stem for path in (ASSETS / "css").glob("*.css"))
