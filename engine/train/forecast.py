@@ -54,6 +54,7 @@ CURVES: Mapping[HeadKind, Mapping[int, Curve]] = {
         },
         _CODER: {
             53_000: (0.335, 0.264, 0.238, 0.257),
+            286_000: (0.519, 0.484, 0.5, 0.534),
         },
     },
     "early-exit": {
