@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.drafters.base import DraftRound
-from engine.drafters.features import Decoder, DrafterLabel, FeatureDrafter
+from engine.drafters.feature_decoder import Decoder
+from engine.drafters.features import DrafterLabel, FeatureDrafter
 from engine.drafters.growth import grow
 from engine.errors import DrafterError
 from engine.llama.context import Context

@@ -6,15 +6,16 @@ the state made of the target's features at P with the token at P + 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.control.cost import DraftCost
 from engine.distribution import Distribution
 from engine.drafters.base import DraftRound, Observation, TargetNeeds
+from engine.drafters.feature_decoder import ROWS_AT_ONCE, Decoder, decoder_cost
 from engine.drafters.model import likeliest
 from engine.drafters.stepping import draft_chain
 from engine.errors import DrafterError, EngineError
@@ -22,29 +23,7 @@ from engine.llama.context import Context
 from engine.proposal import Ballot, Proposal
 from engine.sampling import confidence
 
-ROWS_AT_ONCE = 64
 _WAITING_ROWS = 256
-
-
-DraftStep = tuple[NDArray[np.float32], NDArray[np.float32]]
-"""Logits [vocabulary] after an entry, valid until the next one, and the next entry's state."""
-
-
-class Decoder(Protocol):
-    """See engine.llama.draft_layer: Eagle3Context, MtpContext."""
-
-    hidden_size: int
-    length: int
-
-    def encode(self, features: NDArray[np.float32]) -> NDArray[np.float32]: ...
-
-    def feed(self, tokens: Sequence[int], states: NDArray[np.float32]) -> None: ...
-
-    def draft(self, token: int, state: NDArray[np.float32]) -> DraftStep: ...
-
-    def truncate(self, length: int) -> None: ...
-
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +60,7 @@ class FeatureDrafter:
         self._ends_generation = ends_generation
         self._on_close = on_close
         self._decoder: Decoder | None = None
+        self._width = 0  # of what is known of a position
         self._failure: EngineError | None = None
         self._tokens: list[int] = []  # of the target's cache, as far as features were seen
         self._fed_tokens: list[int] = []  # the token of every entry in the decoder's cache
@@ -97,6 +77,12 @@ class FeatureDrafter:
 
     def connect(self, target: Context) -> None:
         self._decoder = self._open_decoder(target)
+        self._width = len(self.layers) * target.model.hidden_size
+
+    def draft_costs(self) -> Mapping[str, DraftCost]:
+        cost = decoder_cost(self._require_decoder(), self._width)
+        self._fed_tokens.clear()
+        return {self.name: cost}
 
     def cut(self, length: int) -> int:
         known = min(length, len(self._tokens))

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from engine.drafters.build import build_drafter
 from engine.drafters.expression import parse_expression
-from engine.drafters.features import Decoder, DrafterLabel, DraftStep, FeatureDrafter
+from engine.drafters.feature_decoder import Decoder, DraftStep
+from engine.drafters.features import DrafterLabel, FeatureDrafter
 from engine.drafters.tap import TargetTap
 from engine.errors import (
     BadOptionError,
