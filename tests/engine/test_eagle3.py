@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.drafters.base import StepDrafter
+from engine.drafters.base import Measurable, StepDrafter
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
@@ -51,6 +51,23 @@ def test_replies_are_the_plain_ones(bench: Eagle3Bench) -> None:
             accepted += reply.accepted
         assert accepted > 0 and reply.rounds[0].proposed
         assert reply.reused == len(PROMPT) - 1
+        context.listener = None
+
+
+def test_measuring_its_costs_leaves_no_trace(bench: Eagle3Bench) -> None:
+    context = bench.context()
+    heads, _ = bench.heads(set(TinyReply(context, None, PROMPT).tokens))
+    for kind in ("eagle3:{}", "eagle3:tree=12:{}"):
+        context.clear()
+        drafter = bench.drafter(heads, context, kind)
+        assert isinstance(drafter, Measurable)
+        proposed = []
+        for _ in range(3):
+            (cost,) = drafter.draft_costs().values()
+            assert cost.step > 0.0 and cost.token > 0.0
+            reply = TinyReply(context, drafter, PROMPT)
+            proposed.append([[node.token for node in one.proposed] for one in reply.rounds])
+        assert proposed[0] == proposed[1] == proposed[2] and any(proposed[0])
         context.listener = None
 
 
