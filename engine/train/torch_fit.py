@@ -33,7 +33,7 @@ _CLIP = 1.0
 _BETAS = (0.9, 0.95)
 _PATIENCE = 8  # looks without a better one, in the second half of the schedule
 _STEPS_A_LOOK = 60
-_LOOKS = (4, 48)  # of a run over epochs, at least and at most
+_LOOKS = (4, 48)  # at least and, of a run over epochs, at most
 _LEARNING_TO_LOOKING = 12  # looks and saving are rare enough that most time goes into learning
 _REPORT_SECONDS = 5.0
 
@@ -71,7 +71,10 @@ class Fit:
         self._planned = max(1, round(per_epoch * settings.epochs))
         looks = min(max(self._planned // _STEPS_A_LOOK, _LOOKS[0]), _LOOKS[1])
         self._steps_a_look = max(1, round(self._planned / looks))
-        self._pause = settings.evaluate_every
+        self._least_pause = settings.evaluate_every
+        if settings.seconds is not None:  # of a short training several looks are to be seen, too
+            self._least_pause = min(self._least_pause, settings.seconds / _LOOKS[0])
+        self._pause = self._least_pause
         self._saved = self._reported = 0.0
         self._losses: list[float] = []
         self._state = Checkpoint(best=_copied(trainee.parameters))
@@ -179,7 +182,7 @@ class Fit:
         self._state = state
         self._save()
         taken = time.monotonic() - before
-        self._pause = max(self._settings.evaluate_every, _LEARNING_TO_LOOKING * taken)
+        self._pause = max(self._least_pause, _LEARNING_TO_LOOKING * taken)
         self._report(report)
         self._losses.clear()
         return self._fraction() > 0.5 and state.worse >= _PATIENCE

@@ -425,6 +425,15 @@ def test_a_seed_gives_the_same_weights(llama: Ground) -> None:
     assert not torch.equal(first["fc.weight"], other["fc.weight"])
 
 
+def test_a_short_training_shows_how_it_goes(llama: Ground) -> None:
+    material = Material(documents(llama, False), documents(llama, True))
+    told: list[TrainProgress] = []
+    settings = replace(SETTINGS, seconds=2.0, evaluate_every=60.0)
+    fitted = Fit(trainee_of(llama), material, settings, FLOAT32).run(told.append, lambda: False)
+    assert len(fitted.curve) >= 4, "at the start, at the end and in between"
+    assert all(one.heldout is not None for one in told)
+
+
 def test_an_interrupted_run_ends_where_a_whole_one_does(llama: Ground, tmp_path: Path) -> None:
     material = Material(documents(llama, False), documents(llama, True))
     whole = trainee_of(llama)
