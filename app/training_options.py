@@ -13,7 +13,7 @@ from app.shelf import Shelf
 from app.training_request import TrainingRequest, training_request
 from engine.errors import BadOptionError, EngineError, IncompatiblePairError
 from engine.folders import DataFolder
-from engine.models.files import RESERVE, disk_free, size_text
+from engine.models.files import disk_room, size_text
 from engine.models.trained import trained_drafters
 from engine.train.disk import CONTEXT_SHARE, bytes_per_token
 from engine.train.fitting import require_torch
@@ -46,7 +46,7 @@ def training_options(shelf: Shelf, folder: DataFolder) -> dict[str, Any]:
         "targets": [asdict(target) for target in _targets(shelf.models(), shelf)],
         "data": [asdict(data) for data in stored_data(folder)],
         "taken": [one.name for one in trained_drafters(folder)],
-        "free_bytes": disk_free(folder.training) - RESERVE,
+        "free_bytes": disk_room(folder.training),
     }
 
 
@@ -80,7 +80,7 @@ def require_room(request: TrainingRequest, shelf: Shelf, folder: DataFolder) -> 
     if request.tokens is None:
         return
     needed = shelf.training_bytes(request.target, request.tokens)
-    free = disk_free(folder.training) - RESERVE
+    free = disk_room(folder.training)
     if needed > free:
         raise BadOptionError(
             f"{request.tokens:,} tokens need {size_text(needed)} more and {size_text(free)} are "

@@ -9,12 +9,10 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import psutil
-
 from engine.errors import BadOptionError, RunError
 from engine.llama.log import NativeLog
 from engine.llama.quantize import copy_without_layers, requantize
-from engine.models.files import RESERVE, disk_free, size_text
+from engine.models.files import disk_room, has_ended, size_text
 from engine.models.gguf import inspect
 
 _POLL_SECONDS = 0.2
@@ -83,7 +81,7 @@ def _made_once(
 ) -> Path:
     if path.is_file():
         return path
-    if disk_free(path.parent) < expected_bytes + RESERVE:
+    if disk_room(path.parent) < expected_bytes:
         raise RunError(
             f"{path.name} would need {size_text(int(expected_bytes))} in {path.parent}: "
             "free some space, or choose another --data-dir"
@@ -115,7 +113,7 @@ def _remove_abandoned(path: Path) -> None:
     """What processes left behind that no longer run."""
     for part in path.parent.glob(f"{glob.escape(path.name)}.*.part"):
         owner = part.name.removeprefix(f"{path.name}.").removesuffix(".part")
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+        if has_ended(owner):
             part.unlink(missing_ok=True)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from engine.cli.numbers import above_zero, whole
 from engine.cli.parser import CommandParser
 from engine.cli.train_output import TrainOutput
-from engine.errors import BadOptionError
 from engine.folders import DataFolder
 from engine.models.catalogue import Catalogue
 from engine.models.files import size_text
@@ -81,8 +80,8 @@ def collect_settings(
     text_files(arguments.text)  # says at once what is wrong with them
     for path in arguments.prompts:
         prompt_count(path)
-    if arguments.chats and not any(True for _ in chat_items(folder.conversations_file)):
-        raise BadOptionError("there are no chats here yet; leave out --chats")
+    if arguments.chats:
+        next(chat_items(folder.conversations_file))
     card = read_card(place.folder)
     return CollectSettings(
         folder=str(place.folder),

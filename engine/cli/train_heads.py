@@ -28,7 +28,7 @@ from engine.train.shards import count, shard_folders, shard_notes
 from engine.train.sources import new_tokens
 from engine.train.trainable import require_trainable
 from engine.train.training import HeadKind, TrainRequest, TrainSettings
-from engine.train.unfinished import Unfinished
+from engine.train.unfinished import Progress, Unfinished
 
 KINDS: dict[HeadKind, str] = {
     "medusa": "Medusa heads: each guesses one of the next tokens.",
@@ -110,10 +110,10 @@ def _collected(
     else:
         settings = replace(settings, answer_tokens=_wanted(arguments.tokens, settings, place))
     unfinished.write(progress)
-    _collect(arguments, place, settings, unfinished, output)
+    progress = _collect(arguments, place, settings, progress, unfinished, output)
     shards = len(shard_folders(place.folder))
     if not output.stop.is_set():
-        unfinished.write(replace(unfinished.read(), shards=shards))
+        unfinished.write(replace(progress, shards=shards))
     return shards
 
 
@@ -128,25 +128,27 @@ def _collect(
     arguments: argparse.Namespace,
     place: Place,
     settings: CollectSettings,
+    before: Progress,
     unfinished: Unfinished,
     output: TrainOutput,
-) -> None:
-    """Time that an interrupted run has spent on collecting is not spent again."""
-    before = unfinished.read()
+) -> Progress:
+    """Notes the time it takes, so that it is not spent again after an interruption."""
     if count(place.folder).answer_tokens >= settings.answer_tokens:
-        return
+        return before
     if settings.seconds is not None and settings.seconds <= 0:
-        return
+        return before
     started = noted = time.monotonic()
 
-    def note() -> None:
+    def note() -> Progress:
         nonlocal noted
         noted = time.monotonic()
-        unfinished.write(replace(before, collecting=before.collecting + noted - started))
+        progress = replace(before, collecting=before.collecting + noted - started)
+        unfinished.write(progress)
+        return progress
 
     def hear() -> None:
         if time.monotonic() - noted >= _NOTED_SECONDS:
             note()
 
     gather(arguments, place, settings, output, hear)
-    note()
+    return note()

@@ -16,6 +16,7 @@ import psutil
 
 from engine.errors import DownloadError
 from engine.folders import DataFolder
+from engine.models.files import has_ended
 from engine.models.hub_cache import hub_cache
 from engine.models.transfer import DownloadEvent
 
@@ -44,7 +45,7 @@ def remove_stale_stages() -> None:
     """Delete what downloads of processes that no longer exist left in the Hub's cache."""
     for stage in hub_cache().glob(f"{STAGE_PREFIX}*"):
         owner = stage.name.removeprefix(STAGE_PREFIX).partition("-")[0]
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+        if has_ended(owner):
             shutil.rmtree(stage, ignore_errors=True)
 
 

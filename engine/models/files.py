@@ -7,8 +7,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-RESERVE = 200_000_000
-"""Bytes that are left free on a disk for everything else."""
+import psutil
+
+_RESERVE = 200_000_000  # bytes that are left free on a disk for everything else
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -30,6 +31,16 @@ def disk_free(folder: Path) -> int:
     """Bytes free on the volume of a folder, which need not exist yet."""
     existing = next(place for place in (folder, *folder.parents) if place.exists())
     return shutil.disk_usage(existing).free
+
+
+def disk_room(folder: Path) -> int:
+    """Bytes that may be written there: what is free but for a reserve."""
+    return disk_free(folder) - _RESERVE
+
+
+def has_ended(owner: str) -> bool:
+    """Whether that is the id of a process which no longer runs: what it left may be removed."""
+    return owner.isdigit() and not psutil.pid_exists(int(owner))
 
 
 def size_text(count: int) -> str:

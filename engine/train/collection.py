@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -103,7 +103,8 @@ def prepare(
     pace = settings.collectors * speeds[weights]
     needed = estimated_bytes(settings, present, pace)
     require_disk(folder, needed)
-    _write_card(settings, target, sha256, speeds)
+    card = read_card(folder) or _new_card(settings, target, sha256)
+    write_card(folder, _with_run(card, settings, speeds, weights))
     expected = max(0, settings.answer_tokens - present)
     if settings.seconds is not None:
         expected = min(expected, int(_PACE_SHARE * pace * settings.seconds))
@@ -114,22 +115,17 @@ def _left(seconds: float | None, spent: float) -> float | None:
     return None if seconds is None else max(1.0, seconds - spent)
 
 
-def _write_card(
-    settings: CollectSettings, target: LocatedModel, sha256: str, speeds: Mapping[str, float]
-) -> None:
-    """A new one, or the one that is there with what this run adds to it."""
-    folder = Path(settings.folder)
-    card = read_card(folder) or _new_card(settings, target, sha256)
-    write_card(
-        folder,
-        replace(
-            card,
-            generated_with=max(speeds, key=lambda name: speeds[name]),
-            tokens_per_second=dict(speeds),
-            text=tuple(dict.fromkeys((*card.text, *settings.text))),
-            chats=card.chats or bool(settings.chats),
-            prompt_files=tuple(dict.fromkeys((*card.prompt_files, *settings.prompts))),
-        ),
+def _with_run(
+    card: CorpusCard, settings: CollectSettings, speeds: dict[str, float], weights: str
+) -> CorpusCard:
+    """The card with what this run adds to it."""
+    return replace(
+        card,
+        generated_with=weights,
+        tokens_per_second=speeds,
+        text=tuple(dict.fromkeys((*card.text, *settings.text))),
+        chats=card.chats or bool(settings.chats),
+        prompt_files=tuple(dict.fromkeys((*card.prompt_files, *settings.prompts))),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.errors import RunError
-from engine.models.files import RESERVE, disk_free
+from engine.models.files import disk_room
 from engine.models.gguf import inspect
 from engine.train.settings import CollectSettings
 
@@ -37,7 +37,7 @@ def estimated_bytes(settings: CollectSettings, present: int, tokens_per_second: 
 
 def require_disk(folder: Path, needed: float) -> None:
     """RunError when the volume has no room for that many bytes and a reserve."""
-    free = disk_free(folder) - RESERVE
+    free = disk_room(folder)
     if free < needed:
         raise RunError(
             f"the corpus needs {needed / 1e9:.1f} GB and {folder} has room for {free / 1e9:.1f} "

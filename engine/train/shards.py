@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
 from engine.errors import RunError
+from engine.models.files import has_ended
 from engine.train.disk import bytes_per_token, require_disk
 
 _ARRAYS = ("tokens", "answer", "hidden", "layers", "top_ids", "top_logprobs")
@@ -143,7 +143,7 @@ def _remove_abandoned(shards: Path) -> None:
     """What writers left behind that no longer run."""
     for part in shards.glob(f"{_PART}*"):
         owner = part.name.removeprefix(_PART)
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+        if has_ended(owner):
             shutil.rmtree(part, ignore_errors=True)
 
 

@@ -11,7 +11,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 from engine.errors import BadOptionError, RunError
-from engine.request import Message
+from engine.request import Message, Role
 from engine.train.prompt_files import prompt_file_items
 from engine.train.prompt_list import built_in_prompts, own_questions
 from engine.train.settings import CollectSettings
@@ -122,21 +122,29 @@ def chunks(text: str) -> Iterator[str]:
 def chat_items(database: Path) -> Iterator[Item]:
     """The user's own chats: every user message, with what came before it, to be answered again.
 
-    Reads a copy of nothing: the database is opened for reading only.
+    BadOptionError when there are none.
     """
-    if not database.is_file():
+    chats: dict[int, list[Message]] = {}
+    asked = 0
+    for conversation, role, content in _messages(database):
+        chat = chats.setdefault(conversation, [])
+        chat.append(Message(role, content))
+        if role == "user" and content.strip():
+            asked += 1
+            yield Item(f"chat:{conversation}:{len(chat)}", "chat", tuple(chat))
+    if not asked:
         raise BadOptionError("there are no chats here yet; leave out --chats")
+
+
+def _messages(database: Path) -> list[tuple[int, Role, str]]:
+    """Conversation, role and content, in order. Opened for reading only, so nothing is copied."""
+    if not database.is_file():
+        return []
     try:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as store:
-            rows = store.execute(
+            return store.execute(
                 "select m.conversation, m.role, m.content from messages m join conversations c"
                 " on c.id = m.conversation where not c.deleted and not m.streaming order by m.id"
             ).fetchall()
     except sqlite3.Error as error:
         raise RunError(f"the chats in {database} cannot be read: {error}") from error
-    chats: dict[int, list[Message]] = {}
-    for conversation, role, content in rows:
-        chat = chats.setdefault(conversation, [])
-        chat.append(Message(role, content))
-        if role == "user" and content.strip():
-            yield Item(f"chat:{conversation}:{len(chat)}", "chat", tuple(chat))

@@ -26,28 +26,25 @@ from engine.train.training import TrainProgress, TrainRequest, TrainSettings
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["device"]:
-        return _device(sys.argv[2])
+    try:
+        _say(_device(sys.argv[2]) if sys.argv[1:2] == ["device"] else _trained())
+    except EngineError as error:
+        _say({"error": type(error).__name__, "message": str(error)})
+        return error.exit_code
+    return 0
+
+
+def _device(name: str) -> dict[str, Any]:
+    return {"result": str(choose_compute(name, "auto", cpu_multiplies_bf16=False).device)}
+
+
+def _trained() -> dict[str, Any]:
     content = json.loads(sys.stdin.readline())
     request = TrainRequest(**{**content, "settings": TrainSettings(**content["settings"])})
     wishes = _Wishes()
     allow_many_files()
-    try:
-        card = train(request, start_library(), lambda one: _say(_as_json(one)), wishes.stop)
-    except EngineError as error:
-        _say({"error": type(error).__name__, "message": str(error)})
-        return error.exit_code
-    _say({"done": True, "card": card})
-    return 0
-
-
-def _device(name: str) -> int:
-    try:
-        _say({"result": str(choose_compute(name, "auto", cpu_multiplies_bf16=False).device)})
-    except EngineError as error:
-        _say({"error": type(error).__name__, "message": str(error)})
-        return error.exit_code
-    return 0
+    card = train(request, start_library(), lambda one: _say(_as_json(one)), wishes.stop)
+    return {"done": True, "card": card}
 
 
 class _Wishes:

@@ -55,7 +55,6 @@ class Fit:
         self._trainee = trainee
         self._settings = settings
         self._compute = compute
-        self._device = compute.device
         self._checkpoint = checkpoint
         self._documents = material.training
         self._lengths = [learned_tokens(document) for document in self._documents]
@@ -152,7 +151,7 @@ class Fit:
             plan = plan_batches(self._lengths, self._settings.batch, seed, epoch)
         documents = [self._documents[number] for number in plan[place % len(plan)]]
         random = np.random.default_rng((seed, step))
-        return batch_of(self._trainee, documents, self._device), random
+        return batch_of(self._trainee, documents, self._compute.device), random
 
     def _fraction(self) -> float:
         """Of the plan that is done."""
@@ -168,7 +167,7 @@ class Fit:
     def _look(self, report: Report) -> bool:
         """Measures on held-out documents, keeps the best, saves; True when it is time to stop."""
         before = time.monotonic()
-        heldout = measure(self._trainee, self._watched, self._device)
+        heldout = measure(self._trainee, self._watched, self._compute.device)
         seconds = time.monotonic() - self._started
         state = replace(
             self._state,
@@ -211,7 +210,7 @@ class Fit:
                 self._trainee.parameters,
                 self._optimiser,
                 self._mark(),
-                self._device,
+                self._compute.device,
             )
 
     def _mark(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from engine.llama.library import Library, devices
 from engine.llama.many import ManyContext, ManyOptions
 from engine.llama.model import Model, ModelOptions
 from engine.llama.native_context import PREFILL_CHUNK
-from engine.models.files import RESERVE, disk_free
+from engine.models.files import disk_room
 from engine.models.gguf import inspect
 from engine.models.memory import free_ram
 from engine.train.disk import bytes_per_token
@@ -65,9 +65,7 @@ def _may_copy(settings: CollectSettings, half: str) -> bool:
     needed = requantized_bytes(target, half)
     if inspect(target).quant in _HALF or 1.1 * needed > free_ram() / 2:
         return False
-    return (
-        derived_path(target, half, derived).is_file() or disk_free(derived) > 2 * needed + RESERVE
-    )
+    return derived_path(target, half, derived).is_file() or disk_room(derived) > 2 * needed
 
 
 def shares(settings: CollectSettings, wanted: int, free: int) -> tuple[int, int]:
