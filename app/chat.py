@@ -13,8 +13,8 @@ from app.replies import LiveReply
 from app.session import Event, Session, Sessions
 from app.settings import EARLIER_CHARACTERS
 from app.writing import Generator, ReplyStart, Writer
-from engine.errors import BadOptionError, RequestError
-from engine.request import Message
+from engine.data.errors import BadOptionError, RequestError
+from engine.data.request import Message
 
 
 class Chat:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from engine.models import files
+from engine.files import disk as files
 
 Obstacle = Callable[[str, str], str | None]
 

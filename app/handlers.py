@@ -16,10 +16,10 @@ from app.chat import Chat
 from app.choices import drafter_options, target_options
 from app.lab_actions import LabActions
 from app.loading import Loading
+from app.model_service import ModelService
 from app.preferences import PreferencesFile
 from app.session import Session, Sessions
 from app.settings_form import FIELDS
-from app.shelf import Shelf
 from app.throttle import Throttle
 from app.training import Training
 from app.training_options import (
@@ -29,8 +29,8 @@ from app.training_options import (
     training_options,
 )
 from app.training_request import absolute, training_request
-from engine.errors import BadOptionError, EngineError
-from engine.folders import DataFolder
+from engine.data.errors import BadOptionError, EngineError
+from engine.data.folders import DataFolder
 from engine.models.catalogue import Catalogue, add_folder, remove_folder
 from engine.process.messages import LogLine
 
@@ -51,7 +51,7 @@ class Services:
     loading: Loading
     preferences: PreferencesFile
     sessions: Sessions
-    shelf: Shelf
+    shelf: ModelService
     log: LogSource
     training: Training
     folder: DataFolder

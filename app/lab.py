@@ -27,8 +27,8 @@ from engine.bench.modes import (
 from engine.bench.recommend import Candidate, recommend
 from engine.bench.run import Bench, BenchProgress
 from engine.bench.samples import PLAIN, BenchSample
-from engine.errors import BadOptionError, EngineError, RequestError, RunError
-from engine.prompts import TrialPrompt
+from engine.data.errors import BadOptionError, EngineError, RequestError, RunError
+from engine.data.prompts import TrialPrompt
 
 _LOAD_SECONDS = 1800.0
 

@@ -9,10 +9,10 @@ from app.choices import drafter_options
 from app.conversations import Conversations
 from app.lab import Lab, LabDrafter, LabRequest
 from app.lab_prompts import chosen_prompts
+from app.model_service import ModelService
 from app.race import Race
 from app.session import Session
-from app.shelf import Shelf
-from engine.errors import BadOptionError
+from engine.data.errors import BadOptionError
 
 Arguments = dict[str, Any]
 
@@ -20,7 +20,7 @@ Arguments = dict[str, Any]
 class LabActions:
     """The two never measure at the same time: the engine does one thing after the other."""
 
-    def __init__(self, lab: Lab, race: Race, shelf: Shelf, store: Conversations) -> None:
+    def __init__(self, lab: Lab, race: Race, shelf: ModelService, store: Conversations) -> None:
         self._lab = lab
         self._race = race
         self._shelf = shelf

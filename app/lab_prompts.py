@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from engine.errors import BadOptionError
-from engine.prompts import BUILT_IN, TrialPrompt
+from engine.data.errors import BadOptionError
+from engine.data.prompts import BUILT_IN, TrialPrompt
 
 LONGEST = 8_000
 """Characters; a longer prompt would take minutes to read, and says little more."""

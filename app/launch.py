@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from engine.cli import command_names, fail
 from engine.cli.parser import CommandParser
-from engine.errors import BadOptionError, EngineError
-from engine.folders import open_data_folder
+from engine.data.errors import BadOptionError, EngineError
+from engine.data.folders import open_data_folder
 from engine.process.client import EngineClient
 
 DEFAULT_PORT = 7860
@@ -38,17 +38,17 @@ def run_page(arguments: Sequence[str]) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    from app.model_service import LibraryModelService
     from app.run import serve
     from app.server import is_loopback
     from app.services import Application
-    from app.shelf import LibraryShelf
 
     if not is_loopback(options.host):
         warning = "anyone who reaches this address can read your chats and load models"
         print(f"forerun: listening on {options.host}: {warning}", file=sys.stderr)
     port = free_port(options.host, options.port)
     folder = open_data_folder(options.data_dir).ensure()
-    application = Application(EngineClient(folder), LibraryShelf(folder), folder)
+    application = Application(EngineClient(folder), LibraryModelService(folder), folder)
     application.load_last()
     shown = f"[{options.host}]" if ":" in options.host else options.host
     address = f"http://{shown}:{port}/"

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from app.preferences import PreferencesFile
 from app.session import Sessions
-from engine.errors import EngineError, RequestError
+from engine.data.errors import EngineError, RequestError
+from engine.data.request import LoadRequest
 from engine.process.messages import LoadedSummary, LoadProgress
-from engine.request import LoadRequest
 
 
 class Loader(Protocol):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.settings import Settings, settings_from_json
-from engine.errors import BadOptionError
+from engine.data.errors import BadOptionError
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from app.wire import WireEncoder, WireToken
 from app.writing import Generator
 from engine.bench.modes import BenchStoppedError, EngineUnderTest
 from engine.bench.samples import BenchReply
-from engine.errors import BadOptionError, EngineError, RequestError
-from engine.randomness import random_seed
-from engine.request import DraftParams, GenerateRequest, Message
+from engine.data.errors import BadOptionError, EngineError, RequestError
+from engine.data.request import DraftParams, GenerateRequest, Message
+from engine.maths.randomness import random_seed
 
 LONGEST = 400
 """Tokens: a race that takes a minute to watch has been seen."""

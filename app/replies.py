@@ -10,9 +10,9 @@ from typing import Any, assert_never
 from app.conversations import Conversations
 from app.session import Event
 from app.wire import WireEncoder, WireToken, text_of
-from engine.errors import EngineError
-from engine.events import Finished, Notice, PromptProgress, Queued, RoundTrace, RunEvent
-from engine.stats import StatsCounter
+from engine.data.errors import EngineError
+from engine.data.events import Finished, Notice, PromptProgress, Queued, RoundTrace, RunEvent
+from engine.data.stats import StatsCounter
 
 log = logging.getLogger(__name__)
 SAVE_INTERVAL = 1.0

@@ -11,14 +11,14 @@ from app.handlers import LogSource, Services
 from app.lab import Lab
 from app.lab_actions import LabActions
 from app.loading import Loader, Loading
+from app.model_service import ModelService
 from app.preferences import PreferencesFile
 from app.race import Race
 from app.session import Sessions
-from app.shelf import Shelf
 from app.training import Training
 from app.training_child import COMMAND
 from app.writing import Generator
-from engine.folders import DataFolder
+from engine.data.folders import DataFolder
 
 
 class Engine(Generator, Loader, LogSource, Protocol):
@@ -36,7 +36,7 @@ class Application:
     def __init__(
         self,
         engine: Engine,
-        shelf: Shelf,
+        shelf: ModelService,
         folder: DataFolder,
         trainer: Sequence[str] = COMMAND,
     ) -> None:

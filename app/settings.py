@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from app.settings_form import field_value
-from engine.errors import BadOptionError
-from engine.request import (
+from engine.data.errors import BadOptionError
+from engine.data.request import (
     CHAT_SAMPLING,
     LONGEST_REPLY,
     Acceptance,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.errors import BadOptionError
+from engine.data.errors import BadOptionError
 
 FieldKind = Literal["text", "integer", "number", "choice"]
 FieldGroup = Literal["Reply", "Drafting", "Loading"]

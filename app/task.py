@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from app.session import Sessions
 from app.throttle import Throttle
-from engine.errors import RequestError
+from engine.data.errors import RequestError
 
 _CLOSE_SECONDS = 10.0
 

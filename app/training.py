@@ -18,9 +18,9 @@ from app.session import Sessions
 from app.throttle import Throttle
 from app.training_child import COMMAND, TrainingChild, end_tree, is_running
 from app.training_request import TrainingRequest, require_texts, training_request
-from engine.errors import RequestError
-from engine.folders import DataFolder
-from engine.models.files import write_atomically
+from engine.data.errors import RequestError
+from engine.data.folders import DataFolder
+from engine.files.disk import write_atomically
 
 _LOG = logging.getLogger(__name__)
 RUNNING = ("running", "stopping")

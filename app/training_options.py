@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from app.choices import ModelChoice
-from app.shelf import Shelf
+from app.model_service import ModelService
 from app.training_request import TrainingRequest, training_request
-from engine.errors import BadOptionError, EngineError, IncompatiblePairError
-from engine.folders import DataFolder
-from engine.models.files import disk_room, size_text
+from engine.data.errors import BadOptionError, EngineError, IncompatiblePairError
+from engine.data.folders import DataFolder
+from engine.files.disk import disk_room, size_text
 from engine.models.trained import trained_drafters
-from engine.train.disk import CONTEXT_SHARE, bytes_per_token
+from engine.train.corpus.disk import CONTEXT_SHARE, bytes_per_token
+from engine.train.corpus.shards import count
 from engine.train.fitting import require_torch
 from engine.train.forecast import NOT_MEASURED, TrainingBudget
-from engine.train.shards import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class StoredData:
     tokens: int
 
 
-def training_options(shelf: Shelf, folder: DataFolder) -> dict[str, Any]:
+def training_options(shelf: ModelService, folder: DataFolder) -> dict[str, Any]:
     """problem: why nothing can be trained, "" if it can. taken: names of what was trained."""
     return {
         "problem": torch_problem(),
@@ -50,7 +50,7 @@ def training_options(shelf: Shelf, folder: DataFolder) -> dict[str, Any]:
     }
 
 
-def forecast_answer(data: dict[str, Any], shelf: Shelf) -> dict[str, Any]:
+def forecast_answer(data: dict[str, Any], shelf: ModelService) -> dict[str, Any]:
     """For the form as it stands. possible: whether such a drafter can be learned at all. pays: None
     when the target was never measured here. bytes: that so many tokens will still take on disk,
     None with a budget of time.
@@ -75,7 +75,7 @@ def torch_problem() -> str:
     return ""
 
 
-def require_room(request: TrainingRequest, shelf: Shelf, folder: DataFolder) -> None:
+def require_room(request: TrainingRequest, shelf: ModelService, folder: DataFolder) -> None:
     """BadOptionError when the data of so many tokens would not fit on the disk."""
     if request.tokens is None:
         return
@@ -102,7 +102,7 @@ def delete_data(folder: DataFolder, name: str) -> None:
     shutil.rmtree(folder.training / name)
 
 
-def _targets(models: Sequence[ModelChoice], shelf: Shelf) -> list[TrainingTarget]:
+def _targets(models: Sequence[ModelChoice], shelf: ModelService) -> list[TrainingTarget]:
     return [
         TrainingTarget(model.id, model.name, _token_bytes(shelf, model.id))
         for model in models
@@ -110,7 +110,7 @@ def _targets(models: Sequence[ModelChoice], shelf: Shelf) -> list[TrainingTarget
     ]
 
 
-def _token_bytes(shelf: Shelf, target: str) -> int:
+def _token_bytes(shelf: ModelService, target: str) -> int:
     hidden = shelf.hidden_size(target)
     return int(CONTEXT_SHARE * bytes_per_token(hidden)) if hidden else 0
 

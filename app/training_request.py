@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.errors import BadOptionError
+from engine.data.errors import BadOptionError
 from engine.train.training import DRAFT_VOCABULARY, MOST_POSITIONS, NAME, HeadKind, TrainSettings
 
 KINDS: dict[str, HeadKind] = {

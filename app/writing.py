@@ -10,10 +10,10 @@ from typing import Protocol
 from app.conversations import Conversations
 from app.replies import LiveReply
 from app.session import Event, Session
-from engine.errors import EngineError
-from engine.events import RunEvent
+from engine.data.errors import EngineError
+from engine.data.events import RunEvent
+from engine.data.request import GenerateRequest
 from engine.process.messages import LoadedSummary
-from engine.request import GenerateRequest
 
 POLL_SECONDS = 0.25
 _CLOSE_SECONDS = 5.0

@@ -18,7 +18,7 @@ PURE = frozenset(
     f"engine.{name}"
     for name in ("acceptance", "distribution", "proposal", "randomness", "sampling", "typical")
 )
-PURE_MAY_IMPORT = PURE | {"engine.errors", "engine.request", "numpy"}
+PURE_MAY_IMPORT = PURE | {"engine.data.errors", "engine.data.request", "numpy"}
 PURE_STANDARD = frozenset(
     {"__future__", "collections", "dataclasses", "functools", "itertools", "math", "secrets"}
     | {"typing"}

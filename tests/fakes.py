@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from engine.distribution import Distribution
+from engine.maths.distribution import Distribution
 
 Result = TypeVar("Result")
 

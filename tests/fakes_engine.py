@@ -12,14 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from engine.errors import (
+from engine.data.errors import (
     ContextLengthError,
     EngineDiedError,
     EngineError,
     MemoryLimitError,
     ModelFileError,
 )
-from engine.events import (
+from engine.data.events import (
     EmittedToken,
     Finished,
     FinishReason,
@@ -31,6 +31,8 @@ from engine.events import (
     RoundTrace,
     RunEvent,
 )
+from engine.data.request import GenerateRequest, LoadRequest
+from engine.data.stats import StatsCounter
 from engine.process.messages import (
     DrafterSummary,
     LoadedSummary,
@@ -39,8 +41,6 @@ from engine.process.messages import (
     ModelSummary,
     SpeedSummary,
 )
-from engine.request import GenerateRequest, LoadRequest
-from engine.stats import StatsCounter
 
 MARKDOWN = """## Speculative decoding
 

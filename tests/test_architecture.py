@@ -28,7 +28,7 @@ def text_files(folder: Path) -> Iterator[Path]:
 
 def test_the_scan_sees_the_code() -> None:
     names = {module.name for module in MODULES}
-    assert {"engine", "engine.acceptance", "engine.cli", "app", "setup.main"} <= names
+    assert {"engine", "engine.maths.acceptance", "engine.cli", "app", "setup.main"} <= names
     assert ROOT / "start.py" in set(text_files(ROOT))
     assert ROOT / "LICENSE" in set(text_files(ROOT))
 
@@ -83,18 +83,18 @@ def test_few_files_are_long() -> None:
 @pytest.mark.parametrize(
     ("name", "source"),
     [
-        ("engine.decode", "from app import page"),
-        ("engine.decode", "import fastapi"),
-        ("engine.decode", "def f():\n    import gradio.blocks"),
+        ("engine.decode.loop", "from app import page"),
+        ("engine.decode.loop", "import fastapi"),
+        ("engine.decode.loop", "def f():\n    import gradio.blocks"),
         ("setup.main", "import uvicorn"),
         ("app.page", "import llama_cpp"),
         ("app.page", "from ctypes import c_int"),
-        ("engine.sampling", "import ctypes"),
-        ("engine.models.gguf", "from llama_cpp import llama_cpp"),
-        ("engine.acceptance", "import os"),
-        ("engine.proposal", "from engine.decode import rounds"),
-        ("engine.distribution", "from engine import session"),
-        ("engine.decode", "from .errors import EngineError"),
+        ("engine.maths.sampling", "import ctypes"),
+        ("engine.files.gguf", "from llama_cpp import llama_cpp"),
+        ("engine.maths.acceptance", "import os"),
+        ("engine.maths.proposal", "from engine.decode.loop import rounds"),
+        ("engine.maths.distribution", "from engine import session"),
+        ("engine.decode.loop", "from .errors import EngineError"),
         ("setup.main", "from engine import errors"),
     ],
 )
@@ -107,8 +107,11 @@ def test_boundaries_catch(name: str, source: str) -> None:
     [
         ("app.page", "import gradio as gr\nfrom engine.events import TokenEvent"),
         ("engine.llama.model", "import ctypes\nimport llama_cpp"),
-        ("engine.acceptance", "import numpy as np\nfrom engine.distribution import Distribution"),
-        ("engine.sampling", "from numpy.typing import NDArray\nfrom engine import errors"),
+        (
+            "engine.maths.acceptance",
+            "import numpy as np\nfrom engine.maths.distribution import Distribution",
+        ),
+        ("engine.maths.sampling", "from numpy.typing import NDArray\nfrom engine import errors"),
     ],
 )
 def test_boundaries_allow(name: str, source: str) -> None:
@@ -118,17 +121,17 @@ def test_boundaries_allow(name: str, source: str) -> None:
 def test_import_forms_catch() -> None:
     assert rules.import_forms(rules.parse("app.page", "from engine.events import *"))
     inside = "def load():\n    import json\n    return json"
-    assert rules.import_forms(rules.parse("engine.decode", inside))
+    assert rules.import_forms(rules.parse("engine.decode.loop", inside))
     assert not rules.import_forms(rules.parse("app.page", inside))
     lazy = "def run():\n    from engine.process.worker import run_worker\n    run_worker()"
     assert not rules.import_forms(rules.parse("engine.process.spawn", lazy))
-    assert rules.import_forms(rules.parse("engine.session", lazy))
+    assert rules.import_forms(rules.parse("engine.serving.session", lazy))
 
 
 def test_keyword_dictionaries_are_caught() -> None:
     source = "class A:\n    async def f(self, **options: int) -> None: ..."
-    assert rules.keyword_dictionaries(rules.parse("engine.decode", source))
-    assert not rules.keyword_dictionaries(rules.parse("engine.decode", "def f(*a): f(**{})"))
+    assert rules.keyword_dictionaries(rules.parse("engine.decode.loop", source))
+    assert not rules.keyword_dictionaries(rules.parse("engine.decode.loop", "def f(*a): f(**{})"))
 
 
 def test_cycles_are_caught_and_typing_imports_are_none() -> None:
@@ -149,7 +152,7 @@ def test_reaching_native_code_is_seen_but_not_through_the_lazy_import() -> None:
     direct = rules.import_graph(
         [
             rules.parse("engine.cli", "from engine.session import Session"),
-            rules.parse("engine.session", "from engine.llama import model"),
+            rules.parse("engine.serving.session", "from engine.llama import model"),
             rules.parse("engine.llama", ""),
         ]
     )

@@ -9,9 +9,9 @@ import numpy as np
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.model import Model
-from engine.train.disk import LIKELIEST
-from engine.train.settings import read_layers
-from engine.train.shards import Document, ShardWriter
+from engine.train.corpus.disk import LIKELIEST
+from engine.train.corpus.settings import read_layers
+from engine.train.corpus.shards import Document, ShardWriter
 
 PROMPT = 6
 ANSWER = 26

@@ -9,13 +9,13 @@ from typing import Protocol
 import psutil
 
 from engine.bench.samples import PLAIN, BenchMode, BenchReply
-from engine.control.draft_accounts import TextKind
+from engine.bench.verify import top_two_gap
+from engine.control.drafting_memory import TextKind
+from engine.data.errors import RunError
+from engine.data.events import Finished, RoundTrace, RunEvent
+from engine.data.prompts import TrialPrompt
+from engine.data.request import DraftParams, GenerateRequest, Message, SamplingParams
 from engine.drafters.expression import parse_expression
-from engine.errors import RunError
-from engine.events import Finished, RoundTrace, RunEvent
-from engine.prompts import TrialPrompt
-from engine.request import DraftParams, GenerateRequest, Message, SamplingParams
-from engine.verify import top_two_gap
 
 _POLL_SECONDS = 0.25
 _PROBE_TOKENS = 48

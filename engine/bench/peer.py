@@ -18,10 +18,10 @@ from typing import Any
 from engine.bench.modes import BenchSettings, resident_bytes
 from engine.bench.peer_settings import PeerSetting
 from engine.bench.samples import BenchMode, BenchReply
-from engine.errors import RunError
-from engine.events import Finished, FinishReason
-from engine.prompts import TrialPrompt
-from engine.stats import Stats
+from engine.data.errors import RunError
+from engine.data.events import Finished, FinishReason
+from engine.data.prompts import TrialPrompt
+from engine.data.stats import Stats
 
 _START_SECONDS = 600.0
 _REPLY_SECONDS = 3600.0
@@ -167,7 +167,7 @@ def _free_port() -> int:
 
 
 def _completion_request(tokens: list[int], settings: BenchSettings) -> dict[str, Any]:
-    """The same steps in the same order as `engine.sampling`, and no cache between prompts."""
+    """The same steps in the same order as `engine.maths.sampling`, and no cache between prompts."""
     sampling = settings.sampling
     return {
         "prompt": tokens,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.models.gguf import inspect
+from engine.data.prompts import TrialPrompt
+from engine.data.request import Message
+from engine.files.gguf import inspect
 from engine.models.vocabulary import GgufVocabulary, read_vocabulary
-from engine.prompts import TrialPrompt
-from engine.request import Message
 from engine.text.chat import ChatTemplate
 
 

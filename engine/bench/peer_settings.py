@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import BadOptionError, RunError
+from engine.data.errors import BadOptionError, RunError
 
 _HELP_SECONDS = 120.0
 

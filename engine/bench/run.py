@@ -19,8 +19,8 @@ from engine.bench.samples import (
     Difference,
     seconds_per_token,
 )
-from engine.errors import BadOptionError, RunError
-from engine.prompts import TrialPrompt, numbered
+from engine.data.errors import BadOptionError, RunError
+from engine.data.prompts import TrialPrompt, numbered
 
 _WARM_UP = TrialPrompt("Say hello in three languages.")  # not counted, and none of the prompts
 

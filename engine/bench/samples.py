@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.control.oracle import OracleReport
-from engine.events import Finished, RoundTrace
-from engine.prompts import TrialPrompt
-from engine.stats import DrafterCount, MemberCount, Stats
+from engine.data.events import Finished, RoundTrace
+from engine.data.prompts import TrialPrompt
+from engine.data.stats import DrafterCount, MemberCount, Stats
 
 PLAIN = "plain"
 

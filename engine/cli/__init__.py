@@ -18,8 +18,8 @@ from typing import Protocol, cast
 
 from engine.cli import bench, calibrate, doctor, generate, models, train, verify
 from engine.cli.parser import CommandParser, Subparsers
-from engine.errors import BadOptionError, EngineError
-from engine.folders import open_data_folder
+from engine.data.errors import BadOptionError, EngineError
+from engine.data.folders import open_data_folder
 
 Command = Callable[[argparse.Namespace], int]
 

@@ -29,10 +29,10 @@ from engine.cli.options import (
     sampling_params,
 )
 from engine.cli.parser import Subparsers
-from engine.errors import BadOptionError
+from engine.data.errors import BadOptionError
+from engine.data.prompts import TrialPrompt, numbered, read_prompts
+from engine.data.request import LoadRequest
 from engine.process.client import EngineClient
-from engine.prompts import TrialPrompt, numbered, read_prompts
-from engine.request import LoadRequest
 
 
 def add_parser(subparsers: Subparsers) -> None:

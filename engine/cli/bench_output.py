@@ -20,9 +20,9 @@ from engine.bench.report import (
 from engine.bench.run import BenchProgress
 from engine.bench.samples import PLAIN, BenchSample, sample_from_json
 from engine.cli.options import sampling_params
-from engine.errors import BadOptionError, RunError
-from engine.machine import processor
-from engine.models.files import write_atomically
+from engine.data.errors import BadOptionError, RunError
+from engine.data.machine import processor
+from engine.files.disk import write_atomically
 
 
 @dataclass(frozen=True, slots=True)

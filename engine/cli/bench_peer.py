@@ -8,10 +8,10 @@ from engine.bench.peer import PeerPlan
 from engine.bench.peer_prompt import prompt_renderer
 from engine.bench.peer_settings import PeerSetting, parse_peer_setting, peer_settings
 from engine.cli.options import existing_file
+from engine.data.errors import BadOptionError
+from engine.data.folders import DataFolder
+from engine.data.machine import processor
 from engine.drafters.expression import parse_expression
-from engine.errors import BadOptionError
-from engine.folders import DataFolder
-from engine.machine import processor
 from engine.models.catalogue import Catalogue
 from engine.models.locate import locate
 

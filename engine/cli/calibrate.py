@@ -12,11 +12,11 @@ from typing import Any
 from engine.cli.engine_access import open_engine, show_steps
 from engine.cli.options import add_load_options, existing_file, load_request
 from engine.cli.parser import Subparsers
-from engine.errors import BadOptionError, RunError
-from engine.events import Finished
+from engine.data.errors import BadOptionError, RunError
+from engine.data.events import Finished
+from engine.data.request import DraftParams, GenerateRequest, Message
 from engine.process.client import EngineClient
 from engine.process.messages import DraftSpeed, LoadedSummary, SpeedSummary
-from engine.request import DraftParams, GenerateRequest, Message
 
 _PROBE_TOKENS = 64
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from engine.cli.engine_access import open_engine
 from engine.cli.options import existing_file
 from engine.cli.parser import CommandParser, Subparsers
+from engine.data.errors import BadOptionError
+from engine.data.prompts import read_prompts
 from engine.drafters.expression import parse_skip
-from engine.errors import BadOptionError
 from engine.process.messages import LoadProgress
-from engine.prompts import read_prompts
 from engine.skip.report import SkipReport, SkipSearchRequest
 
 INTERRUPTED = 130

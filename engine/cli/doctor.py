@@ -12,11 +12,11 @@ from urllib.request import urlopen
 import psutil
 from huggingface_hub import constants
 
-from engine import doctor
+from engine.cli import diagnosis
+from engine.cli.diagnosis import Check
 from engine.cli.parser import Subparsers
-from engine.doctor import Check
-from engine.folders import DataFolder
-from engine.machine import processor
+from engine.data.folders import DataFolder
+from engine.data.machine import processor
 from engine.models.catalogue import Catalogue
 from engine.models.library import known_models
 from engine.process.client import EngineClient
@@ -31,7 +31,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     checks = list(_checks(DataFolder(arguments.data_dir), arguments.online))
-    bad = doctor.failed(checks)
+    bad = diagnosis.failed(checks)
     if arguments.json:
         rows = [dataclasses.asdict(check) for check in checks]
         print(json.dumps({"ok": not bad, "checks": rows}, indent=2))
@@ -42,19 +42,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _checks(folder: DataFolder, online: bool) -> Iterator[Check]:
     memory = psutil.virtual_memory()
-    yield doctor.check_python()
-    yield doctor.check_packages()
-    yield doctor.check_processor(processor())
-    yield doctor.check_memory(memory.available, memory.total)
-    data_folder = doctor.check_data_folder(folder.root)
+    yield diagnosis.check_python()
+    yield diagnosis.check_packages()
+    yield diagnosis.check_processor(processor())
+    yield diagnosis.check_memory(memory.available, memory.total)
+    data_folder = diagnosis.check_data_folder(folder.root)
     yield data_folder
-    yield doctor.check_disk(folder.root)
-    yield doctor.check_models(lambda: known_models(Catalogue.load(folder), folder))
+    yield diagnosis.check_disk(folder.root)
+    yield diagnosis.check_models(lambda: known_models(Catalogue.load(folder), folder))
     if data_folder.level == "ok":  # the engine keeps its log there
         with contextlib.closing(EngineClient(folder)) as client:
-            yield doctor.check_engine(client.start)
+            yield diagnosis.check_engine(client.start)
     if online:
-        yield doctor.check_online(_ask_hub)
+        yield diagnosis.check_online(_ask_hub)
 
 
 def _ask_hub() -> str:

@@ -7,10 +7,10 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
-from engine.folders import DataFolder
+from engine.data.folders import DataFolder
+from engine.data.request import LoadRequest
 from engine.process.client import EngineClient
 from engine.process.messages import LoadedSummary, LoadProgress
-from engine.request import LoadRequest
 
 
 @contextlib.contextmanager

@@ -22,12 +22,12 @@ from engine.cli.options import (
     sampling_params,
 )
 from engine.cli.parser import Subparsers
-from engine.errors import BadOptionError, RunError
-from engine.events import Finished, Notice, RoundTrace
+from engine.data.errors import BadOptionError, RunError
+from engine.data.events import Finished, Notice, RoundTrace
+from engine.data.prompts import read_text
+from engine.data.request import LONGEST_REPLY, GenerateRequest, Message
 from engine.process.messages import LoadedSummary
 from engine.process.run import Run
-from engine.prompts import read_text
-from engine.request import LONGEST_REPLY, GenerateRequest, Message
 
 INTERRUPTED = 130
 

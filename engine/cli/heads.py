@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from engine.cli.parser import Subparsers
-from engine.errors import BadOptionError, IncompatiblePairError
-from engine.folders import DataFolder
+from engine.data.errors import BadOptionError, IncompatiblePairError
+from engine.data.folders import DataFolder
+from engine.files.gguf import GgufInfo, inspect
+from engine.heads.eagle3_convert import convert_eagle3
+from engine.heads.medusa_file import quantised, read_medusa, target_hash, trimmed, write_medusa
+from engine.heads.pairing import medusa_obstacle
 from engine.models.catalogue import Catalogue
-from engine.models.eagle3_convert import convert_eagle3
-from engine.models.gguf import GgufInfo, inspect
-from engine.models.heads import medusa_obstacle
 from engine.models.locate import locate
-from engine.models.medusa_file import quantised, read_medusa, target_hash, trimmed, write_medusa
 
 _TARGET_HELP = "the model the heads were trained for: catalogue id or GGUF path"
 

@@ -11,16 +11,16 @@ from typing import Any
 from engine.cli import derive, heads
 from engine.cli.parser import Subparsers
 from engine.cli.progress import follow
-from engine.errors import ERROR_KINDS, IncompatiblePairError, RunError, UnknownModelError
-from engine.folders import DataFolder
+from engine.data.errors import ERROR_KINDS, IncompatiblePairError, RunError, UnknownModelError
+from engine.data.folders import DataFolder
+from engine.downloads.hub_list import list_files
+from engine.downloads.manager import Downloads
+from engine.files.disk import size_text
+from engine.files.gguf import GgufInfo, inspect
+from engine.heads.folder import folder_obstacle
+from engine.heads.pairing import HEAD_KINDS, heads_obstacle
 from engine.models.catalogue import Catalogue, add_folder, remove_folder
-from engine.models.downloads import Downloads
 from engine.models.entry import HUB_PREFIX, HubSource, ModelEntry, parse_hub_reference
-from engine.models.files import size_text
-from engine.models.gguf import GgufInfo, inspect
-from engine.models.heads import HEAD_KINDS, heads_obstacle
-from engine.models.heads_folder import folder_obstacle
-from engine.models.hub_list import list_files
 from engine.models.library import KnownModel, known_models, remove
 from engine.models.locate import locate
 from engine.models.pair import check_files

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import get_args
 
-from engine.request import (
+from engine.data.request import (
     Coupling,
     DraftMode,
     DraftParams,

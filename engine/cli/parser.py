@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from engine.errors import BadOptionError
+from engine.data.errors import BadOptionError
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 

@@ -6,8 +6,8 @@ import sys
 import threading
 from typing import TextIO
 
-from engine.models.download_job import DownloadSnapshot
-from engine.models.downloads import Downloads
+from engine.downloads.job import DownloadSnapshot
+from engine.downloads.manager import Downloads
 
 _REDRAW_SECONDS = 0.2
 _STEP = 0.1

@@ -16,9 +16,9 @@ from engine.cli.train_data import (
     gather,
 )
 from engine.cli.train_output import StopFlag, TrainOutput
-from engine.errors import BadOptionError
-from engine.models.files import size_text
-from engine.train.shards import count
+from engine.data.errors import BadOptionError
+from engine.files.disk import size_text
+from engine.train.corpus.shards import count
 
 
 def add_parser(subparsers: Subparsers) -> None:

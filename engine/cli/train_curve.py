@@ -15,10 +15,10 @@ from engine.cli.numbers import above_zero, whole
 from engine.cli.parser import Subparsers
 from engine.cli.train_data import Place, add_target, find_place
 from engine.cli.train_output import StopFlag, TrainOutput
-from engine.errors import BadOptionError
-from engine.machine import physical_cores
+from engine.data.errors import BadOptionError
+from engine.data.machine import physical_cores
+from engine.train.corpus.shards import count
 from engine.train.fitting import fit, require_torch
-from engine.train.shards import count
 from engine.train.trainable import obstacle, require_trainable
 from engine.train.training import HeadKind, TrainRequest, TrainSettings
 

@@ -10,15 +10,15 @@ from pathlib import Path
 from engine.cli.numbers import above_zero, whole
 from engine.cli.parser import CommandParser
 from engine.cli.train_output import TrainOutput
-from engine.folders import DataFolder
+from engine.data.folders import DataFolder
+from engine.files.disk import size_text
 from engine.models.catalogue import Catalogue
-from engine.models.files import size_text
 from engine.models.locate import LocatedModel, locate
 from engine.models.trained import model_sha256
-from engine.train.collection import CollectReport, collect, corpus_folder, prepare
-from engine.train.prompt_files import prompt_count
-from engine.train.settings import CollectSettings, read_card
-from engine.train.sources import chat_items, text_files
+from engine.train.corpus.collection import CollectReport, collect, corpus_folder, prepare
+from engine.train.corpus.prompt_files import prompt_count
+from engine.train.corpus.settings import CollectSettings, read_card
+from engine.train.corpus.sources import chat_items, text_files
 from engine.train.trainable import require_target
 
 NO_LIMIT = 10**12

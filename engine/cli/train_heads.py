@@ -19,13 +19,13 @@ from engine.cli.train_data import (
 )
 from engine.cli.train_output import StopFlag, TrainOutput
 from engine.cli.train_request import add_training_options, training_request
-from engine.errors import BadOptionError
-from engine.folders import DataFolder
+from engine.data.errors import BadOptionError
+from engine.data.folders import DataFolder
+from engine.train.corpus.settings import CollectSettings
+from engine.train.corpus.shards import count, shard_folders, shard_notes
+from engine.train.corpus.sources import new_tokens
 from engine.train.fitting import Budget, fit, plan_budget, require_torch
 from engine.train.forecast import NOT_MEASURED, TrainingBudget, target_forecast
-from engine.train.settings import CollectSettings
-from engine.train.shards import count, shard_folders, shard_notes
-from engine.train.sources import new_tokens
 from engine.train.trainable import require_trainable
 from engine.train.training import HeadKind, TrainRequest, TrainSettings
 from engine.train.unfinished import Progress, Unfinished

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from engine.train.collection import CollectReport
-from engine.train.shards import Counts
+from engine.train.corpus.collection import CollectReport
+from engine.train.corpus.shards import Counts
 
 _LINE_SECONDS = 10.0
 _WISHES = ("SIGINT", "SIGBREAK")  # the second one is Windows' for a group of processes

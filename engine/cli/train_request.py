@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from engine.cli.numbers import above_zero, whole
 from engine.cli.parser import CommandParser
 from engine.cli.train_data import Place
-from engine.errors import BadOptionError
-from engine.folders import DataFolder
-from engine.machine import physical_cores
-from engine.models.gguf import inspect
+from engine.data.errors import BadOptionError
+from engine.data.folders import DataFolder
+from engine.data.machine import physical_cores
+from engine.files.gguf import inspect
 from engine.train.fitting import free_name, require_device
 from engine.train.training import (
     DRAFT_VOCABULARY,

@@ -7,21 +7,21 @@ import json
 import sys
 from collections.abc import Sequence
 
-from engine.cli.engine_access import load_shown, open_engine
-from engine.cli.options import add_load_options, existing_file, load_request
-from engine.cli.parser import Subparsers
-from engine.errors import BadOptionError
-from engine.events import RunEvent
-from engine.process.client import EngineClient
-from engine.prompts import TrialPrompt, read_prompts
-from engine.request import GenerateRequest, SamplingParams
-from engine.verify import (
+from engine.bench.verify import (
     NEAR_TIE,
     EqualityReport,
     VerifyReport,
     check_equality,
     check_law,
 )
+from engine.cli.engine_access import load_shown, open_engine
+from engine.cli.options import add_load_options, existing_file, load_request
+from engine.cli.parser import Subparsers
+from engine.data.errors import BadOptionError
+from engine.data.events import RunEvent
+from engine.data.prompts import TrialPrompt, read_prompts
+from engine.data.request import GenerateRequest, SamplingParams
+from engine.process.client import EngineClient
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.control.allowance import TrialAllowance
 from engine.control.cost import CostModel
-from engine.control.draft_account import DraftAccount
-from engine.control.draft_accounts import DraftAccounts, TextKind
 from engine.control.draft_plan import DraftCosts, DraftPlan
-from engine.events import RoundTrace
-from engine.request import LONGEST_AUTO_DRAFT
+from engine.control.drafter_statistics import DrafterStatistics
+from engine.control.drafting_memory import DraftingMemory, TextKind
+from engine.control.exploration import ExplorationBudget
+from engine.data.events import RoundTrace
+from engine.data.request import LONGEST_AUTO_DRAFT
 
 _MARGIN = 0.1  # of a plain round: below that a plan may be luck
 _PRICE_WEIGHT = 0.05
@@ -48,12 +48,12 @@ class AutoDraft:
 
     def __init__(self, cost: CostModel) -> None:
         self._cost = cost
-        self._accounts = DraftAccounts()
+        self._accounts = DraftingMemory()
         self._kind: TextKind = "greedy"
         self._draft_max = LONGEST_AUTO_DRAFT
         self._round = _Round()
         self._price_share = 1.0  # of T(1): seconds per token at present
-        self._allowance = TrialAllowance()
+        self._allowance = ExplorationBudget()
         self._unread: dict[str, tuple[int, int]] = {}  # tokens, and at how many written
         self._added: tuple[float, ...] = ()
 
@@ -93,10 +93,10 @@ class AutoDraft:
         state.confidences = []
         return True
 
-    def may_look(self, drafter: str, depth: int) -> bool:
+    def may_step(self, drafter: str, depth: int) -> bool:
         if depth == 1:
             return True  # may_start has said so
-        return self._plan(drafter).look_value(depth - 1, self._round.path_chance) > 0.0
+        return self._plan(drafter).step_value(depth - 1, self._round.path_chance) > 0.0
 
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
         account, state = self._account(drafter), self._round
@@ -176,7 +176,7 @@ class AutoDraft:
         costs = DraftCosts(self._added, self._cost.draft_seconds(drafter), self._price)
         return self._account(drafter).plan(costs)
 
-    def _account(self, drafter: str) -> DraftAccount:
+    def _account(self, drafter: str) -> DrafterStatistics:
         return self._accounts.of(drafter, self._kind)
 
     # Learning
@@ -233,7 +233,7 @@ class AutoDraft:
 
     def recall(self, content: Mapping[str, Any]) -> None:
         """Takes over what to_json wrote; ValueError, TypeError or KeyError if it is not that."""
-        self._accounts = DraftAccounts.from_json(content)
+        self._accounts = DraftingMemory.from_json(content)
         self._allowance.recall()
 
 

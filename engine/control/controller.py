@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from engine.data.events import RoundTrace
 from engine.drafters.base import DraftPolicy
-from engine.events import RoundTrace
 
 
 class Controller(DraftPolicy, Protocol):
@@ -35,7 +35,7 @@ class NeverDraft:
     def may_start(self, drafter: str) -> bool:
         return False
 
-    def may_look(self, drafter: str, depth: int) -> bool:
+    def may_step(self, drafter: str, depth: int) -> bool:
         return False
 
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
@@ -68,7 +68,7 @@ class AlwaysDraft:
     def may_start(self, drafter: str) -> bool:
         return True
 
-    def may_look(self, drafter: str, depth: int) -> bool:
+    def may_step(self, drafter: str, depth: int) -> bool:
         return True
 
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:

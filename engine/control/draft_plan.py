@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.control.kept_chance import DEPTHS
+from engine.control.acceptance_estimator import DEPTHS
 
 _LOG_STEP = 0.12
 _CELLS = 40  # the last one stands for paths kept with a chance of 1 % and less
@@ -52,7 +52,7 @@ class DraftPlan:
         looked[:, -1] = np.minimum(looked[:, -1], 0.0)
         self._looked = looked
 
-    def look_value(self, depth: int, path_chance: float) -> float:
+    def step_value(self, depth: int, path_chance: float) -> float:
         """Of looking at one more token below `depth` tokens that are kept with path_chance."""
         if depth >= len(self._costs.added):
             return 0.0
@@ -63,11 +63,11 @@ class DraftPlan:
         if depth > len(self._costs.added):
             return 0.0
         own = path_chance * self._costs.price - self._costs.added[depth - 1]
-        return own + max(0.0, self.look_value(depth, path_chance))
+        return own + max(0.0, self.step_value(depth, path_chance))
 
     @property
     def start_value(self) -> float:
-        return self.look_value(0, 1.0)
+        return self.step_value(0, 1.0)
 
 
 def _cell(path_chance: float) -> int:

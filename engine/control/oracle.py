@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.events import RoundTrace
+from engine.data.events import RoundTrace
 
 
 @dataclass(frozen=True, slots=True)

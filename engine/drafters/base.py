@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.control.cost import DraftCost
-from engine.distribution import Distribution
-from engine.proposal import Ballot, Proposal
-from engine.randomness import DraftStream
-from engine.ranking import Ranking
-from engine.request import DraftMode
-from engine.sampling import Sampler
+from engine.data.request import DraftMode
+from engine.maths.distribution import Distribution
+from engine.maths.proposal import MemberPrediction, Proposal
+from engine.maths.randomness import DraftStream
+from engine.maths.ranking import Ranking
+from engine.maths.sampling import Sampler
 
 TargetNeeds = Literal["nothing", "final hidden state", "layer outputs"]
 
@@ -31,7 +31,7 @@ class DraftPolicy(Protocol):
         """Ask once a round before any work; no means this drafter is parked."""
         ...
 
-    def may_look(self, drafter: str, depth: int) -> bool:
+    def may_step(self, drafter: str, depth: int) -> bool:
         """Ask before the work that tells how sure it is of the token at `depth` (from 1)."""
         ...
 
@@ -179,6 +179,6 @@ class StepDrafter(Drafter, Protocol):
         """Up to `count` likely next tokens with their probabilities, the likeliest first."""
         ...
 
-    def ballots(self) -> Sequence[Ballot]:
+    def ballots(self) -> Sequence[MemberPrediction]:
         """Of this draft so far, if the drafter is an ensemble."""
         ...

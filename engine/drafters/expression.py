@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.data.errors import BadOptionError
 from engine.drafters.heads_argument import MAX_TREE, parse_heads
-from engine.errors import BadOptionError
 
 LEAF_KINDS = ("model", "tli", "ngram", "early-exit", "medusa", "eagle", "eagle3", "mtp", "recycle")
 HEAD_KINDS = ("medusa", "eagle", "eagle3")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from engine.errors import BadOptionError
+from engine.data.errors import BadOptionError
 
 MAX_TREE = 64
 """Nodes; a target's pass is never wider."""

@@ -6,24 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from engine.data.errors import BadOptionError
 from engine.drafters.build_heads import heads_path
-from engine.drafters.eagle_graph import LEVEL_ROWS
 from engine.drafters.expression import DrafterExpression
+from engine.drafters.features.eagle_graph import LEVEL_ROWS
 from engine.drafters.heads_argument import parse_heads
-from engine.errors import BadOptionError
-from engine.llama.draft_layer import ROWS_AT_ONCE
-from engine.llama.native_context import PREFILL_CHUNK
-from engine.measure.measurements import Measurements
-from engine.models.eagle_file import EagleLayer
-from engine.models.gguf import GgufInfo, inspect
-from engine.models.heads import (
+from engine.files.gguf import GgufInfo, inspect
+from engine.files.measurements import Measurements
+from engine.heads.eagle_file import EagleLayer
+from engine.heads.medusa_file import MedusaHeads
+from engine.heads.pairing import (
     require_eagle,
     require_eagle3,
     require_medusa,
     require_mtp,
     target_ends,
 )
-from engine.models.medusa_file import MedusaHeads
+from engine.llama.draft_layer import ROWS_AT_ONCE
+from engine.llama.native_context import PREFILL_CHUNK
 from engine.models.memory import OUTPUT_ROWS, ModelPlan
 from engine.models.pair import require_pair
 from engine.models.token_map import require_shared

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from engine.data.errors import UnknownModelError
 from engine.drafters.expression import DrafterExpression
 from engine.drafters.heads_argument import parse_heads
-from engine.errors import UnknownModelError
 from engine.models.trained import TRAINED_KINDS, TrainedDrafter
 
 Find = Callable[[str, str], TrainedDrafter | None]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.distribution import Distribution
 from engine.drafters.base import DraftRound, StepDrafter
-from engine.proposal import EMPTY_PROPOSAL, Proposal
+from engine.maths.distribution import Distribution
+from engine.maths.proposal import EMPTY_PROPOSAL, Proposal
 
 
 def draft_chain(drafter: StepDrafter, round_: DraftRound) -> Proposal:
@@ -14,7 +14,7 @@ def draft_chain(drafter: StepDrafter, round_: DraftRound) -> Proposal:
     tokens: list[int] = []
     distributions: list[Distribution | None] = []
     for depth in range(1, round_.max_depth + 1):
-        if not round_.policy.may_look(drafter.name, depth):
+        if not round_.policy.may_step(drafter.name, depth):
             break
         confidence = drafter.peek()
         if confidence is None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from llama_cpp import llama_cpp as native
 
-from engine.errors import NativeError
+from engine.data.errors import NativeError
 
 _TEXT = 0
 

@@ -12,7 +12,7 @@ import numpy as np
 from llama_cpp import llama_cpp as native
 from numpy.typing import NDArray
 
-from engine.errors import IncompatiblePairError, NativeError
+from engine.data.errors import IncompatiblePairError, NativeError
 from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.cache import KvCache
 from engine.llama.layers import FINAL_STATE, LayerInputs, PassListener, open_layer_inputs
@@ -20,7 +20,7 @@ from engine.llama.model import Model
 from engine.llama.native_context import PREFILL_CHUNK, NativeContext, base_params
 from engine.llama.skipping import LayerSkipper
 from engine.llama.tree import tree_sequences
-from engine.proposal import ROOT, Proposal
+from engine.maths.proposal import ROOT, Proposal
 
 _FLASH_ATTENTION = {None: -1, False: 0, True: 1}  # llama_flash_attn_type
 

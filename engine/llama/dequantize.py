@@ -7,10 +7,10 @@ import ctypes
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import ModelFileError
+from engine.data.errors import ModelFileError
+from engine.files.gguf_types import TENSOR_TYPES
+from engine.files.tensor_data import FLOATS, TensorData, row_bytes
 from engine.llama.ggml_api import POINTER, bind
-from engine.models.gguf_types import TENSOR_TYPES
-from engine.models.tensor_data import FLOATS, TensorData, row_bytes
 
 _NUMBERS = {name: number for number, (name, _, _) in TENSOR_TYPES.items()}
 

@@ -14,7 +14,7 @@ import numpy as np
 from llama_cpp import llama_cpp as native
 from numpy.typing import NDArray
 
-from engine.errors import NativeError
+from engine.data.errors import NativeError
 from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.context import Context
 from engine.llama.ggml_api import POINTER

@@ -17,7 +17,7 @@ from engine.llama.abort import AbortFlag
 from engine.llama.context import Context
 from engine.llama.draft_layer import Eagle3Context, address_of, copied
 from engine.llama.model import Model
-from engine.proposal import ROOT
+from engine.maths.proposal import ROOT
 
 Array = NDArray[np.float32]
 

@@ -15,9 +15,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import NativeError
+from engine.data.errors import NativeError
+from engine.files.tensor_data import TensorData, row_bytes
 from engine.llama.ggml_api import CPU_DEVICE, Ggml, InitParams
-from engine.models.tensor_data import TensorData, row_bytes
 
 KINDS: dict[str, int] = {
     "F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q5_1": 7, "Q8_0": 8, "I32": 26,

@@ -11,7 +11,7 @@ from typing import Any
 import llama_cpp
 from llama_cpp import llama_cpp as native
 
-from engine.errors import NativeError
+from engine.data.errors import NativeError
 
 POINTER = ctypes.c_void_p
 CPU_DEVICE = 0  # GGML_BACKEND_DEVICE_TYPE_CPU

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 
-from engine.errors import NativeError
+from engine.data.errors import NativeError
+from engine.files.gguf_types import TENSOR_TYPES
+from engine.files.tensor_data import TensorData
 from engine.llama.ggml import Tensor
 from engine.llama.ggml_api import POINTER, Ggml, InitParams, bind
-from engine.models.gguf_types import TENSOR_TYPES
-from engine.models.tensor_data import TensorData
 
 ALIGNMENT = 32
 """Of tensor data in GGUF files, and what llama.cpp asks of memory that it did not allocate."""

@@ -14,7 +14,7 @@ import numpy as np
 from llama_cpp import llama_cpp as native
 from numpy.typing import NDArray
 
-from engine.errors import IncompatiblePairError, NativeError
+from engine.data.errors import IncompatiblePairError, NativeError
 from engine.llama.ggml_api import POINTER, bind
 from engine.llama.library import extension, has_extension
 

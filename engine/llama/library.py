@@ -9,7 +9,7 @@ from typing import Any
 
 from llama_cpp import llama_cpp as native
 
-from engine.errors import NativeError
+from engine.data.errors import NativeError
 from engine.llama.log import NativeLog
 
 SUPPORTED_BINDINGS = "0.3.36"

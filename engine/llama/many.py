@@ -13,7 +13,7 @@ import numpy as np
 from llama_cpp import llama_cpp as native
 from numpy.typing import NDArray
 
-from engine.errors import NativeError
+from engine.data.errors import NativeError
 from engine.llama.abort import AbortFlag
 from engine.llama.layers import open_layer_inputs
 from engine.llama.model import Model

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from llama_cpp import llama_cpp as native
 
-from engine.errors import ModelFileError
+from engine.data.errors import ModelFileError
 from engine.llama.closing import Closing
 from engine.llama.log import NativeLog
 from engine.llama.vocab import Vocab

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from llama_cpp import llama_cpp as native
 
-from engine.errors import BadOptionError, RunError
+from engine.data.errors import BadOptionError, RunError
 from engine.llama.log import NativeLog
 
 # llama_ftype values of the formats that make sense for a drafter or a target.

@@ -6,7 +6,7 @@ import ctypes
 
 from llama_cpp import llama_cpp as native
 
-from engine.errors import NativeError
+from engine.data.errors import NativeError
 from engine.llama.context import Context
 
 _TEXT, _COPY = 0, 1

@@ -13,7 +13,7 @@ import numpy as np
 from llama_cpp import llama_cpp as native
 from numpy.typing import NDArray
 
-from engine.errors import IncompatiblePairError
+from engine.data.errors import IncompatiblePairError
 from engine.llama.ggml_api import POINTER, bind
 
 

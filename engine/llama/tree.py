@@ -6,7 +6,7 @@ of all leaves below it sees exactly its ancestors (kv_unified contexts only).
 
 from __future__ import annotations
 
-from engine.proposal import Proposal
+from engine.maths.proposal import Proposal
 
 
 def tree_sequences(proposal: Proposal) -> list[list[int]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from llama_cpp import llama_cpp as native
 
-from engine.errors import NativeError
+from engine.data.errors import NativeError
 
 _PIECE_BYTES = 256
 

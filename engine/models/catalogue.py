@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.errors import ConfigError
-from engine.folders import DataFolder
+from engine.data.errors import ConfigError
+from engine.data.folders import DataFolder
+from engine.files.disk import write_atomically
 from engine.models.catalogue_table import parse_model
 from engine.models.entry import ModelEntry
-from engine.models.files import write_atomically
 
 CATALOGUE_FILE = Path(__file__).resolve().parents[2] / "models.toml"
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*")

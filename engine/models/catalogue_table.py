@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.errors import ConfigError
+from engine.data.errors import ConfigError
 from engine.models.entry import HubSource, ModelEntry, Source, WheelSource, parse_hub_reference
 
 _TEXTS = ("name", "family", "tokenizer", "parameters", "quant", "licence")

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from engine.errors import ConfigError
-from engine.folders import DataFolder
+from engine.data.errors import ConfigError
+from engine.data.folders import DataFolder
+from engine.files.disk import write_atomically
 from engine.models.entry import HubSource
-from engine.models.files import write_atomically
 
 
 def hub_cache() -> Path:

@@ -10,19 +10,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from engine.errors import ModelFileError, UnknownModelError
-from engine.folders import DataFolder
+from engine.data.errors import ModelFileError, UnknownModelError
+from engine.data.folders import DataFolder
+from engine.files.gguf import GgufInfo, inspect
+from engine.heads.folder import HeadsFolder, heads_folder
 from engine.models.catalogue import Catalogue
 from engine.models.entry import ModelEntry, parse_hub_reference
-from engine.models.gguf import GgufInfo, inspect
-from engine.models.heads_folder import HeadsFolder, heads_folder
 from engine.models.hub_cache import cached_file, forget, recorded, remove_cached
 from engine.models.locate import fetched_path, locate, own_path
 
 MAX_DEPTH = 4
 MAX_FILES = 2000
 _DERIVED_NAME = re.compile(r"(.+)-[0-9a-f]{8}-(?:skip-(.+)|(.+))")
-"""As `engine.derived.derived_path` makes them."""
+"""As `engine.llama.derived.derived_path` makes them."""
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
 
 

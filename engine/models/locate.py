@@ -12,8 +12,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import UnknownModelError
-from engine.folders import DataFolder
+from engine.data.errors import UnknownModelError
+from engine.data.folders import DataFolder
 from engine.models.catalogue import Catalogue
 from engine.models.entry import HUB_PREFIX, HubSource, ModelEntry, parse_hub_reference
 from engine.models.hub_cache import cached_file

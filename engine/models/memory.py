@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import psutil
 
-from engine.models.gguf import GgufInfo
+from engine.files.gguf import GgufInfo
 
 UBATCH = 512
 OUTPUT_ROWS = 64

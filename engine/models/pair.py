@@ -11,9 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.errors import IncompatiblePairError
-from engine.models.gguf import GgufInfo, file_key, inspect
-from engine.models.gguf_types import TOKEN_CONTROL, TOKEN_UNUSED
+from engine.data.errors import IncompatiblePairError
+from engine.files.gguf import GgufInfo, file_key, inspect
+from engine.files.gguf_types import TOKEN_CONTROL, TOKEN_UNUSED
 from engine.models.vocabulary import GgufVocabulary, read_vocabulary
 
 _SPECIAL = (TOKEN_CONTROL, TOKEN_UNUSED)

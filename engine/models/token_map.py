@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import IncompatiblePairError
-from engine.models.gguf import file_key, inspect
-from engine.models.gguf_types import TOKEN_BYTE, TOKEN_CONTROL, TOKEN_UNKNOWN, TOKEN_UNUSED
+from engine.data.errors import IncompatiblePairError
+from engine.files.gguf import file_key, inspect
+from engine.files.gguf_types import TOKEN_BYTE, TOKEN_CONTROL, TOKEN_UNKNOWN, TOKEN_UNUSED
 from engine.models.pair import check_models
 from engine.models.vocabulary import GgufVocabulary, read_vocabulary
 

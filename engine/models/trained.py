@@ -14,10 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.errors import IncompatiblePairError
-from engine.folders import DataFolder
-from engine.measure.measurements import Measurements, measurement_key
-from engine.models.gguf import file_key
+from engine.data.errors import IncompatiblePairError
+from engine.data.folders import DataFolder
+from engine.files.gguf import file_key
+from engine.files.measurements import Measurements, measurement_key
 
 TRAINED_KINDS = ("medusa", "eagle3", "early-exit")
 SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "heads"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from engine.errors import ModelFileError
-from engine.models.gguf import file_key
-from engine.models.gguf_header import Header, read_header
-from engine.models.gguf_types import TOKEN_NORMAL
+from engine.data.errors import ModelFileError
+from engine.files.gguf import file_key
+from engine.files.gguf_header import Header, read_header
+from engine.files.gguf_types import TOKEN_NORMAL
 
 _TOKENS = "tokenizer.ggml.tokens"
 _TYPES = "tokenizer.ggml.token_type"

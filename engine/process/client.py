@@ -9,8 +9,9 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.errors import EngineDiedError
-from engine.folders import DataFolder
+from engine.data.errors import EngineDiedError
+from engine.data.folders import DataFolder
+from engine.data.request import GenerateRequest, LoadRequest
 from engine.process.engine_process import EngineProcess
 from engine.process.messages import (
     Calibrate,
@@ -32,7 +33,6 @@ from engine.process.messages import (
 )
 from engine.process.run import Run
 from engine.process.waiting import ProgressCallback, Waiter, Waiting
-from engine.request import GenerateRequest, LoadRequest
 from engine.skip.report import SkipReport, SkipSearchRequest
 
 KEPT_LOG_LINES = 2000
@@ -56,10 +56,10 @@ class EngineClient:
 
     def start(self) -> Ready:
         """Starts the engine process if none runs. EngineDiedError when it cannot start."""
-        self._await_burial()
+        self._await_exit()
         with self._lock:
             if self._engine is None:
-                self._engine = EngineProcess(self._data_folder, self._dispatch, self._bury)
+                self._engine = EngineProcess(self._data_folder, self._dispatch, self._on_exit)
             engine = self._engine
         return engine.ready()
 
@@ -174,7 +174,7 @@ class EngineClient:
 
     # The process
 
-    def _await_burial(self) -> None:
+    def _await_exit(self) -> None:
         """Where the process has ended but its reading thread has not said so yet."""
         engine = self._engine
         if engine is not None and engine.has_ended:
@@ -228,7 +228,7 @@ class EngineClient:
             self._log_count += 1
             self._log.append(LogLine(self._log_count, line.level, line.text))
 
-    def _bury(self, engine: EngineProcess) -> None:
+    def _on_exit(self, engine: EngineProcess) -> None:
         """The process is gone: everyone who waits is told, the next command starts another."""
         with self._lock:
             if self._engine is not engine:
@@ -236,7 +236,7 @@ class EngineClient:
             self._engine = None
             if self._waiting.is_reloading:  # it died of what it was to bring back, and would again
                 self._loaded = None
-            died = f"the engine stopped unexpectedly: {engine.last_words()}"
+            died = f"the engine stopped unexpectedly: {engine.exit_reason()}"
             self._needs_reload = self._loaded is not None
             back = "what was loaded before comes back when needed"
             again = "send the next message"

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from multiprocessing.connection import wait
 
-from engine.errors import EngineDiedError
-from engine.folders import DataFolder
+from engine.data.errors import EngineDiedError
+from engine.data.folders import DataFolder
 from engine.process.messages import Command, Ready, Reply
-from engine.process.spawn import last_words, output_file, start_process
+from engine.process.spawn import exit_reason, output_file, start_process
 
 START_SECONDS = 120.0
 STOP_SECONDS = 5.0
@@ -68,9 +68,9 @@ class EngineProcess:
             self._process.join()
         self.join()
 
-    def last_words(self) -> str:
+    def exit_reason(self) -> str:
         """Why it ended, in one line."""
-        return last_words(self._process.exitcode, self._data_folder)
+        return exit_reason(self._process.exitcode, self._data_folder)
 
     def _receive(self) -> None:
         while True:

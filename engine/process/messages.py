@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.events import RunEvent
-from engine.measure.advice import BreakEven
-from engine.request import GenerateRequest, LoadRequest
+from engine.control.advice import BreakEven
+from engine.data.events import RunEvent
+from engine.data.request import GenerateRequest, LoadRequest
 from engine.skip.report import SkipReport, SkipSearchRequest
 
 
@@ -212,7 +212,7 @@ class RunUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The command failed. kind: a class name of engine.errors; loaded: what is in memory now."""
+    """The command failed. kind: a class name of engine.data.errors; loaded: what is in memory now."""
 
     id: int
     kind: str

@@ -5,8 +5,8 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable, Iterator
 
-from engine.errors import EngineError
-from engine.events import Finished, RunEvent
+from engine.data.errors import EngineError
+from engine.data.events import Finished, RunEvent
 
 
 class Run:

@@ -11,8 +11,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
-from engine.errors import EngineDiedError
-from engine.folders import DataFolder
+from engine.data.errors import EngineDiedError
+from engine.data.folders import DataFolder
 
 
 def output_file(data_folder: DataFolder) -> Path:
@@ -64,7 +64,7 @@ def _run_worker(connection: Connection, data_folder: DataFolder) -> None:
     run_worker(connection, data_folder.root, output_file(data_folder))
 
 
-def last_words(exit_code: int | None, data_folder: DataFolder) -> str:
+def exit_reason(exit_code: int | None, data_folder: DataFolder) -> str:
     """One line on why the process ended."""
     try:
         text = output_file(data_folder).read_text(encoding="utf-8", errors="replace")

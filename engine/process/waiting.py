@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 
-from engine.errors import ERROR_KINDS, EngineError
-from engine.events import Finished, Queued
+from engine.data.errors import ERROR_KINDS, EngineError
+from engine.data.events import Finished, Queued
+from engine.data.stats import Stats
 from engine.process.messages import (
     Done,
     Failed,
@@ -20,7 +21,6 @@ from engine.process.messages import (
 )
 from engine.process.run import Run
 from engine.skip.report import SkipReport
-from engine.stats import Stats
 
 ProgressCallback = Callable[[LoadProgress], None]
 

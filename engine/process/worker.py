@@ -13,9 +13,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import Queue
 
-from engine.errors import EngineError
-from engine.events import Finished
-from engine.folders import DataFolder
+from engine.data.errors import EngineError
+from engine.data.events import Finished
+from engine.data.folders import DataFolder
+from engine.data.stats import Stats
 from engine.llama.abort import AbortFlag
 from engine.llama.library import Library, start_library
 from engine.process.messages import (
@@ -38,8 +39,7 @@ from engine.process.messages import (
     Shutdown,
     Unload,
 )
-from engine.session import Session
-from engine.stats import Stats
+from engine.serving.session import Session
 
 _LOG_SECONDS = 0.25
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.derived import default_skip
+from engine.data.errors import BadOptionError
 from engine.drafters.expression import parse_early_exit
-from engine.errors import BadOptionError
-from engine.measure.measurements import Measurements
+from engine.files.measurements import Measurements
+from engine.llama.derived import default_skip
 from engine.skip.report import remembered_best
 from engine.skip.search import Skip
 

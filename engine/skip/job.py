@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.derived import default_skip
-from engine.errors import BadOptionError, RunError
-from engine.folders import DataFolder
+from engine.data.errors import BadOptionError, RunError
+from engine.data.folders import DataFolder
+from engine.data.machine import physical_cores
+from engine.files.gguf import inspect
+from engine.files.measurements import Measurements
 from engine.llama.abort import AbortFlag, PassAborted
+from engine.llama.derived import default_skip
 from engine.llama.log import NativeLog
 from engine.llama.model import Model, ModelOptions
-from engine.machine import physical_cores
-from engine.measure.measurements import Measurements
-from engine.models.gguf import inspect
 from engine.skip.report import Ending, SkipPoint, SkipReport, SkipSearchRequest, remember_best
 from engine.skip.search import (
     DraftCosts,

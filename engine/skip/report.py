@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.errors import BadOptionError
-from engine.measure.measurements import Measurements, measurement_key
-from engine.prompts import TrialPrompt
+from engine.data.errors import BadOptionError
+from engine.data.prompts import TrialPrompt
+from engine.files.measurements import Measurements, measurement_key
 from engine.skip.search import Skip
 
 Ending = Literal["done", "budget", "cancelled"]

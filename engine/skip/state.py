@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from engine.errors import RunError
-from engine.models.files import write_atomically
+from engine.data.errors import RunError
+from engine.files.disk import write_atomically
 from engine.skip.report import SkipSearchRequest
 from engine.skip.search import Skip
 from engine.skip.trial import Reference

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.derived import derived_path
+from engine.data.prompts import TrialPrompt
+from engine.data.request import Message
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
+from engine.llama.derived import derived_path
 from engine.llama.log import NativeLog
 from engine.llama.model import Model, ModelOptions
 from engine.llama.native_context import PREFILL_CHUNK
 from engine.llama.quantize import copy_without_layers
 from engine.llama.skipping import LayerSkipper
 from engine.measure.calibrate import measure_passes
-from engine.prompts import TrialPrompt
-from engine.request import Message
 from engine.skip.search import DraftCosts, Skip
 from engine.text.chat import ChatTemplate
 

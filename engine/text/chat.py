@@ -12,8 +12,8 @@ from typing import Any
 
 from jinja2 import TemplateError as JinjaError
 
-from engine.errors import TemplateError
-from engine.request import Message
+from engine.data.errors import TemplateError
+from engine.data.request import Message
 from engine.text.chat_sandbox import SandboxedTemplate, StepLimitError
 
 # What an expression of a template can raise; the model's author wrote it, not the user.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.errors import BadOptionError, ContextLengthError
-from engine.events import Notice
+from engine.data.errors import BadOptionError, ContextLengthError
+from engine.data.events import Notice
+from engine.data.request import GenerateRequest, Message
 from engine.llama.context import Context
 from engine.llama.vocab import Vocab
-from engine.request import GenerateRequest, Message
 from engine.text.chat import ChatTemplate
 
 _CONTINUATION_BYTES = range(0x80, 0xC0)

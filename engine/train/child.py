@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.errors import ERROR_KINDS, RunError
+from engine.data.errors import ERROR_KINDS, RunError
 
 Message = dict[str, Any]
 Told = queue.Queue[tuple[int, Message]]

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import ModelFileError
+from engine.data.errors import ModelFileError
+from engine.files.gguf_header import Header, Tensor, read_header
+from engine.files.gguf_types import TENSOR_TYPES
 from engine.llama.log import NativeLog
 from engine.llama.quantize import copy_without_layers, requantize
-from engine.models.gguf_header import Header, Tensor, read_header
-from engine.models.gguf_types import TENSOR_TYPES
 from engine.train.target_weights import TargetWeights
 
 _WRITABLE = {"F32": "<f4", "F16": "<f2"}

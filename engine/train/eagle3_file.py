@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models.eagle3_rows import DRAFT_TOKENS, head_tensors
-from engine.models.files import write_atomically
-from engine.models.gguf_data import MetadataValue, write_gguf
-from engine.models.heads import TARGET_HASH
-from engine.models.medusa_file import target_hash
-from engine.models.safetensors_file import write_safetensors
+from engine.files.disk import write_atomically
+from engine.files.gguf_data import MetadataValue, write_gguf
+from engine.files.safetensors_file import write_safetensors
+from engine.heads.eagle3_rows import DRAFT_TOKENS, head_tensors
+from engine.heads.medusa_file import target_hash
+from engine.heads.pairing import TARGET_HASH
 from engine.train.encoded import encoded
 from engine.train.target_weights import LayerShape, TargetWeights
 

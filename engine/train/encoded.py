@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.files.tensor_data import TensorData, as_f32, row_bytes
 from engine.llama.dequantize import dequantize
 from engine.llama.ggml import quantize
-from engine.models.tensor_data import TensorData, as_f32, row_bytes
 
 MATRIX_FORMATS = ("F16", "Q8_0", "Q4_0")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from engine.errors import BadOptionError, RunError
+from engine.data.errors import BadOptionError, RunError
 from engine.train.child import Child, Message, Told, follow
 from engine.train.training import TrainRequest
 
@@ -48,7 +48,7 @@ def plan_budget(minutes: float) -> Budget:
 def require_device(name: str) -> None:
     """BadOptionError when torch finds no such device; torch is asked in a process of its own."""
     told: Told = queue.Queue()
-    follow([Child(("torch_child", "device", name), {}, told, 0)], told, _ignore, lambda: False)
+    follow([Child(("torch.child", "device", name), {}, told, 0)], told, _ignore, lambda: False)
 
 
 def _ignore(_number: int, _message: Message) -> None:
@@ -68,7 +68,7 @@ def fit(
         else:
             report(message)
 
-    follow([Child(("torch_child",), asdict(request), told, 0)], told, hear, should_stop)
+    follow([Child(("torch.child",), asdict(request), told, 0)], told, hear, should_stop)
     if not cards:
         raise RunError("training ended without a result")
     return cards[0]

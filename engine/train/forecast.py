@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.control.cost import CostModel
-from engine.folders import DataFolder
-from engine.measure.measurements import Measurements
-from engine.models.gguf import GgufInfo, inspect
+from engine.data.folders import DataFolder
+from engine.files.gguf import GgufInfo, inspect
+from engine.files.measurements import Measurements
 from engine.models.locate import LocatedModel
-from engine.train.collection import corpus_folder
+from engine.train.corpus.collection import corpus_folder
+from engine.train.corpus.shards import count
 from engine.train.fitting import plan_budget
-from engine.train.shards import count
 from engine.train.training import HeadKind, TrainSettings
 
 Curve = Mapping[int, tuple[float, ...]]

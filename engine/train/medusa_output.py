@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models.files import write_atomically
-from engine.models.medusa_file import MedusaHead, MedusaHeads, target_hash, write_medusa
-from engine.models.safetensors_file import write_safetensors
-from engine.models.tensor_data import TensorData
+from engine.files.disk import write_atomically
+from engine.files.safetensors_file import write_safetensors
+from engine.files.tensor_data import TensorData
+from engine.heads.medusa_file import MedusaHead, MedusaHeads, target_hash, write_medusa
 from engine.train.encoded import encoded
 from engine.train.target_weights import TargetWeights
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import ModelFileError
+from engine.data.errors import ModelFileError
+from engine.files.gguf import GgufInfo, inspect
+from engine.files.gguf_data import read_tensors
+from engine.files.gguf_header import read_header
+from engine.files.tensor_data import TensorData, rows_of
 from engine.llama.dequantize import dequantize
-from engine.models.gguf import GgufInfo, inspect
-from engine.models.gguf_data import read_tensors
-from engine.models.gguf_header import read_header
-from engine.models.tensor_data import TensorData, rows_of
 
 Array = NDArray[np.float32]
 SPLIT_ROPE = frozenset({"qwen2", "qwen3"})

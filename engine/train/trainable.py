@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.errors import IncompatiblePairError
-from engine.models.gguf import GgufInfo, inspect
-from engine.models.gguf_data import read_tensors
-from engine.models.gguf_header import read_header
+from engine.data.errors import IncompatiblePairError
+from engine.files.gguf import GgufInfo, inspect
+from engine.files.gguf_data import read_tensors
+from engine.files.gguf_header import read_header
 from engine.train.training import HeadKind
 
 LAYER_MATRICES = (

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from engine.errors import BadOptionError
-from engine.models.files import write_atomically
-from engine.train.claims import Claims
+from engine.data.errors import BadOptionError
+from engine.files.disk import write_atomically
+from engine.train.corpus.claims import Claims
 from engine.train.training import HeadKind
 
 

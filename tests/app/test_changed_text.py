@@ -10,10 +10,10 @@ from app.conversations import Conversations
 from app.race import race_requests
 from app.replies import LiveReply
 from app.settings import Settings, settings_from_json
-from engine.errors import BadOptionError
-from engine.events import Finished
-from engine.request import Message
-from engine.stats import Stats
+from engine.data.errors import BadOptionError
+from engine.data.events import Finished
+from engine.data.request import Message
+from engine.data.stats import Stats
 
 
 def test_the_setting_reaches_the_request_and_not_a_race() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.choices import ModelChoice, Option, drafter_options, size_text, target_options
-from tests.fakes_shelf import MODELS, FakeShelf
+from tests.fakes_models import MODELS, FakeShelf
 
 SHELF = FakeShelf()
 

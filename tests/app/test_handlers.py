@@ -13,12 +13,12 @@ import pytest
 
 from app.handlers import Handlers
 from app.services import Application
-from engine.errors import RunError
-from engine.events import RoundTrace
-from engine.folders import DataFolder
-from engine.request import GenerateRequest, Message
+from engine.data.errors import RunError
+from engine.data.events import RoundTrace
+from engine.data.folders import DataFolder
+from engine.data.request import GenerateRequest, Message
 from tests.fakes_engine import FakeEngine, FakeRun, script
-from tests.fakes_shelf import FakeShelf
+from tests.fakes_models import FakeShelf
 
 WAIT = 20.0
 

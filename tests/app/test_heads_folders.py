@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from app.choices import Option, drafter_options, target_options
-from app.shelf import LibraryShelf
+from app.model_service import LibraryModelService
 from engine.cli import main
-from engine.folders import DataFolder
+from engine.data.folders import DataFolder
+from engine.heads.folder import heads_folder
+from engine.heads.medusa_file import CHECKPOINT_NAMES
 from engine.models.catalogue import add_folder
-from engine.models.heads_folder import heads_folder
-from engine.models.medusa_file import CHECKPOINT_NAMES
 from tests.eagle_files import EagleSizes, write_eagle
 from tests.engine.head_files import medusa_arrays, write_safetensors, write_torch
 from tests.tiny_gguf import write_tiny_gguf
@@ -31,7 +31,7 @@ class Ground:
         self.own.mkdir()
         self.target = write_tiny_gguf(self.own / "target.gguf", vocabulary_size=VOCABULARY)
         add_folder(self.data, self.own)
-        self.shelf = LibraryShelf(self.data)
+        self.shelf = LibraryModelService(self.data)
 
     def eagle(self, name: str = "EAGLE", torch: bool = False, **sizes: int) -> Path:
         known = {"hidden": HIDDEN, "vocabulary": VOCABULARY} | sizes

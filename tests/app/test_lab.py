@@ -15,15 +15,15 @@ from app.lab_prompts import chosen_prompts, kind_of
 from app.race import LONGEST, lane, race_requests
 from app.services import Application
 from engine.bench.samples import BenchReply
-from engine.errors import BadOptionError, MemoryLimitError
-from engine.events import Finished
-from engine.folders import DataFolder
+from engine.data.errors import BadOptionError, MemoryLimitError
+from engine.data.events import Finished
+from engine.data.folders import DataFolder
+from engine.data.prompts import BUILT_IN
+from engine.data.request import DraftParams, GenerateRequest, LoadRequest, Message, SamplingParams
+from engine.data.stats import StatsCounter
 from engine.process.messages import LoadedSummary
-from engine.prompts import BUILT_IN
-from engine.request import DraftParams, GenerateRequest, LoadRequest, Message, SamplingParams
-from engine.stats import StatsCounter
 from tests.fakes_engine import FakeEngine, script
-from tests.fakes_shelf import FakeShelf
+from tests.fakes_models import FakeShelf
 
 WAIT = 20.0
 

@@ -12,7 +12,7 @@ import pytest
 from app.guard import POLICY
 from app.launch import free_port
 from app.page import ASSETS, STYLES
-from engine.errors import BadOptionError
+from engine.data.errors import BadOptionError
 from tests.e2e.sites import fake_site
 
 

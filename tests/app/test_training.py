@@ -17,10 +17,10 @@ from app.handlers import Handlers
 from app.services import Application
 from app.training import Job
 from app.training_request import training_request
-from engine.errors import BadOptionError
-from engine.folders import DataFolder
+from engine.data.errors import BadOptionError
+from engine.data.folders import DataFolder
 from tests.fakes_engine import FakeEngine
-from tests.fakes_shelf import FakeShelf
+from tests.fakes_models import FakeShelf
 
 TRAINER = (sys.executable, "-m", "tests.scripted_trainer")
 WAIT = 60.0

@@ -16,9 +16,9 @@ from app.preferences import View
 from app.run import serve
 from app.services import Application
 from app.settings import Settings
-from engine.folders import DataFolder
+from engine.data.folders import DataFolder
 from tests.fakes_engine import FakeEngine
-from tests.fakes_shelf import FakeShelf
+from tests.fakes_models import FakeShelf
 
 TARGET, DRAFTERS = "starter", ("ngram",)
 

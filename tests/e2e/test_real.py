@@ -9,7 +9,7 @@ import psutil
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from engine.folders import default_data_folder
+from engine.data.folders import default_data_folder
 from engine.models.catalogue import Catalogue
 from engine.models.locate import locate
 from tests.e2e.shared_page import Watch, attach, load, new_page

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.folders import DataFolder, default_data_folder
+from engine.data.folders import DataFolder, default_data_folder
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library, start_library

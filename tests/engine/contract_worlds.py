@@ -13,21 +13,21 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.derived import requantized_copy, skipped_copy
+from engine.data.request import SamplingParams
 from engine.drafters.base import Drafter
 from engine.drafters.build import build_drafter
+from engine.drafters.build_context import BuildContext
 from engine.drafters.expression import parse_expression
-from engine.drafters.tap import TargetTap
-from engine.drafters.workshop import Workshop
+from engine.drafters.features.capture import HiddenStateCapture
+from engine.files.gguf_types import TOKEN_NORMAL
+from engine.heads.medusa_file import quantised, write_medusa
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
+from engine.llama.derived import requantized_copy, skipped_copy
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
-from engine.models.gguf_types import TOKEN_NORMAL
-from engine.models.medusa_file import quantised, write_medusa
 from engine.models.vocabulary import read_vocabulary
-from engine.request import SamplingParams
-from engine.strict import exact_width
+from engine.serving.strict import exact_width
 from tests.eagle3_gguf import Eagle3Shape, write_eagle3
 from tests.eagle_files import EagleSizes, write_eagle
 from tests.engine.conftest import THREADS
@@ -121,23 +121,23 @@ class World:
     @contextmanager
     def opened(self, name: str, target: Model | None = None) -> Iterator[Opened]:
         target = target or self.model
-        tap = TargetTap()
-        workshop = Workshop(
+        capture = HiddenStateCapture()
+        build = BuildContext(
             target, LENGTH, THREADS, 0, AbortFlag(), self._library.log, self._folder, Path,
-            lambda _label, _fraction: None, tap,
+            lambda _label, _fraction: None, capture,
         )  # fmt: skip
-        drafter = build_drafter(parse_expression(self.expression(name)), workshop)
-        context = Context(target, self._options(drafter, tap), AbortFlag())
+        drafter = build_drafter(parse_expression(self.expression(name)), build)
+        context = Context(target, self._options(drafter, capture), AbortFlag())
         try:
-            tap.connect(context)
+            capture.connect(context)
             width = min(self.width, context.widest_verify)
-            yield Opened(context, drafter, width, tap.ranked)
+            yield Opened(context, drafter, width, capture.ranked)
         finally:
             drafter.close()
             context.close()
 
     def _options(
-        self, drafter: Drafter | None = None, tap: TargetTap | None = None
+        self, drafter: Drafter | None = None, capture: HiddenStateCapture | None = None
     ) -> ContextOptions:
         return ContextOptions(
             LENGTH, 33, THREADS,
@@ -145,7 +145,7 @@ class World:
             embeddings=drafter is not None and drafter.needs == "final hidden state",
             flash_attention=True,
             exact_order=True,
-            layer_inputs=tap.layers if tap is not None else (),
+            layer_inputs=capture.layers if capture is not None else (),
         )  # fmt: skip
 
     def expression(self, name: str) -> str:

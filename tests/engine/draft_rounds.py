@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.control.controller import AlwaysDraft
+from engine.data.request import DraftMode, SamplingParams
 from engine.drafters.base import DraftPolicy, DraftRound
-from engine.randomness import IndependentStream
-from engine.request import DraftMode, SamplingParams
-from engine.sampling import Sampler
+from engine.maths.randomness import IndependentStream
+from engine.maths.sampling import Sampler
 
 
 def draft_round(
@@ -42,7 +42,7 @@ class AskedPolicy:
     def may_start(self, drafter: str) -> bool:
         return self._start
 
-    def may_look(self, drafter: str, depth: int) -> bool:
+    def may_step(self, drafter: str, depth: int) -> bool:
         return True
 
     def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:

@@ -6,22 +6,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
+from engine.data.errors import UnknownModelError
+from engine.data.request import SamplingParams
 from engine.drafters.base import DraftRound, StepDrafter
 from engine.drafters.build import build_drafter
-from engine.drafters.eagle_graph import EagleGraph, TargetEnds
-from engine.drafters.eagle_layer import SPARE_CELLS, EagleDecoder
+from engine.drafters.build_context import BuildContext
 from engine.drafters.expression import parse_expression
-from engine.drafters.tap import TargetTap
-from engine.drafters.workshop import Workshop
-from engine.errors import UnknownModelError
+from engine.drafters.features.capture import HiddenStateCapture
+from engine.drafters.features.eagle_graph import EagleGraph, TargetEnds
+from engine.drafters.features.eagle_layer import SPARE_CELLS, EagleDecoder
+from engine.heads.eagle_file import read_eagle
+from engine.heads.pairing import target_ends
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.layers import FINAL_STATE
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
-from engine.models.eagle_file import read_eagle
-from engine.models.heads import target_ends
-from engine.request import SamplingParams
 from tests.eagle3_gguf import Eagle3Shape, write_eagle3
 from tests.eagle_files import EagleSizes, write_eagle
 from tests.engine.conftest import THREADS
@@ -61,20 +61,20 @@ class HeadBench:
         return context
 
     def drafter(self, weights: Path, context: Context, kind: str | None = None) -> StepDrafter:
-        tap = TargetTap()
+        capture = HiddenStateCapture()
         expression = (kind or self._kind).format(weights)
-        drafter = build_drafter(parse_expression(expression), self.workshop(tap))
+        drafter = build_drafter(parse_expression(expression), self.build(capture))
         self.close_later(drafter.close)
-        tap.connect(context)
+        capture.connect(context)
         return drafter  # type: ignore[return-value]
 
-    def workshop(self, tap: TargetTap) -> Workshop:
+    def build(self, capture: HiddenStateCapture) -> BuildContext:
         def find_model(reference: str) -> Path:
             raise UnknownModelError(f"no {reference}")
 
-        return Workshop(
+        return BuildContext(
             self.model, 256, THREADS, 0, AbortFlag(), self.library.log, self.folder, find_model,
-            lambda _label, _fraction: None, tap,
+            lambda _label, _fraction: None, capture,
         )  # fmt: skip
 
     def __enter__(self) -> Self:

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models.medusa_file import MedusaHead, MedusaHeads
-from engine.models.tensor_data import TensorData
+from engine.files.tensor_data import TensorData
+from engine.heads.medusa_file import MedusaHead, MedusaHeads
 
 Arrays = Mapping[str, NDArray[np.generic]]
 _SAFETENSORS = {"float32": "F32", "float16": "F16", "int64": "I64", "uint16": "BF16"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.events import Finished, RunEvent
+from engine.data.events import Finished, RunEvent
+from engine.data.request import GenerateRequest
 from engine.process.client import EngineClient
 from engine.process.run import Run
-from engine.request import GenerateRequest
 from tests.tiny_gguf import write_tiny_gguf
 
 WAIT = 60.0

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.data.errors import DrafterError, NativeError
 from engine.drafters.base import DraftRound, Observation, TargetNeeds
-from engine.errors import DrafterError, NativeError
 from engine.llama.context import PassAborted
-from engine.proposal import EMPTY_PROPOSAL, ROOT, Proposal
+from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
 
 VOCABULARY = 12
 END = 11

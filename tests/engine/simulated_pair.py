@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.control.auto_draft import AutoDraft
 from engine.control.cost import CostModel, DraftCost
-from engine.events import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
+from engine.data.events import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
 
 NAME = "model"
 
@@ -116,7 +116,7 @@ class Simulation:
         seconds = self._behind * self.machine.token / 1e3
         self._behind = 0
         for depth in range(1, room + 1):
-            if not auto.may_look(NAME, depth):
+            if not auto.may_step(NAME, depth):
                 return depth - 1, seconds
             seconds += step
             if not auto.should_continue(NAME, depth, float(text.sure[place + depth - 1])):

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from engine.acceptance import choose_rule, verify
 from engine.control.controller import AlwaysDraft
-from engine.distribution import Distribution
+from engine.data.request import Coupling, DraftMode, SamplingParams
 from engine.drafters.base import Drafter, DraftRound, Observation, TargetNeeds
 from engine.drafters.stepping import draft_chain
-from engine.proposal import Ballot, Proposal
-from engine.randomness import DraftStream
-from engine.request import Coupling, DraftMode, SamplingParams
-from engine.sampling import Sampler
+from engine.maths.acceptance import choose_rule, verify
+from engine.maths.distribution import Distribution
+from engine.maths.proposal import MemberPrediction, Proposal
+from engine.maths.randomness import DraftStream
+from engine.maths.sampling import Sampler
 from tests.engine.toys import Toy, emitted, node_targets, sequence_probability
 from tests.fakes import BranchingStream, outcomes
 
@@ -75,7 +75,7 @@ class ToyStepper:
         pairs = [(int(t), float(m)) for t, m in zip(q.ids, q.probabilities, strict=True)]
         return sorted(pairs, key=lambda pair: -pair[1])[:count]
 
-    def ballots(self) -> Sequence[Ballot]:
+    def ballots(self) -> Sequence[MemberPrediction]:
         return ()
 
 

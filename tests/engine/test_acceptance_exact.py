@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.acceptance import Rule, Verdict, choose_rule, verify
-from engine.distribution import Distribution
-from engine.proposal import EMPTY_PROPOSAL, ROOT, Proposal
+from engine.maths.acceptance import Rule, Verdict, choose_rule, verify
+from engine.maths.distribution import Distribution
+from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
 from tests.engine.toys import (
     Drafting,
     Toy,

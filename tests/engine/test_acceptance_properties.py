@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.acceptance import Rule, Verdict, expected_acceptance, residual, verify
-from engine.distribution import Distribution
-from engine.proposal import ROOT, Proposal
-from engine.randomness import CoupledStream, IndependentStream
+from engine.maths.acceptance import Rule, Verdict, expected_acceptance, residual, verify
+from engine.maths.distribution import Distribution
+from engine.maths.proposal import ROOT, Proposal
+from engine.maths.randomness import CoupledStream, IndependentStream
 from tests.engine.toys import dense, emitted, random_toy
 from tests.fakes import BranchingStream, outcomes
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.folders import DataFolder
+from engine.data.folders import DataFolder
+from engine.data.request import LoadRequest
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
 from engine.llama.repeat import can_repeat, repeat_text
-from engine.loading import Loader, LoadPlan
 from engine.measure.attention import compared
-from engine.measure.tuning import Setup, Tuning
-from engine.request import LoadRequest
+from engine.serving.plan import Loader, LoadPlan
+from engine.serving.tuning import Setup, Tuning
 from tests.tiny_gguf import write_tiny_gguf
 
 OPTIONS = ContextOptions(128, 8, threads=1, max_leaves=2)

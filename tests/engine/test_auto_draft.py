@@ -7,10 +7,16 @@ import json
 import numpy as np
 import pytest
 
+from engine.control.acceptance_estimator import (
+    BINS,
+    DEPTHS,
+    AcceptanceEstimator,
+    ConfidenceHistory,
+    confidence_bin,
+)
 from engine.control.auto_draft import AutoDraft
 from engine.control.cost import CostModel
 from engine.control.draft_plan import DraftCosts, DraftPlan
-from engine.control.kept_chance import BINS, DEPTHS, KeptChance, LookHistory, confidence_bin
 from engine.control.speed_record import SpeedRecord
 from tests.engine.simulated_pair import NAME, Machine, Simulation, Text, simulate
 
@@ -164,7 +170,7 @@ def test_easy_texts_do_not_make_the_next_one_look_easy() -> None:
 
 
 def test_every_text_counts_alike_in_what_is_expected() -> None:
-    history = LookHistory()
+    history = ConfidenceHistory()
     for _ in range(400):
         for sure, looks in ((0.99, 200), (0.1, 20)):
             for _ in range(looks):
@@ -173,7 +179,7 @@ def test_every_text_counts_alike_in_what_is_expected() -> None:
     history.fade(1000.0)
     first = history.shares()[0]
     assert first[-1] == pytest.approx(first[0], rel=0.1)
-    again = LookHistory.from_json(json.loads(json.dumps(history.to_json())))
+    again = ConfidenceHistory.from_json(json.loads(json.dumps(history.to_json())))
     assert again.shares() == pytest.approx(history.shares(), abs=1e-3)
 
 
@@ -279,9 +285,9 @@ def test_a_record_is_doubted_until_the_text_has_borne_it_out() -> None:
     assert at_first < chance.estimate(0.99) < 0.985
 
 
-def experienced() -> KeptChance:
+def experienced() -> AcceptanceEstimator:
     """Of a drafter that is right in 49 of 50 cases when it is sure."""
-    chance = KeptChance(adapts=True)
+    chance = AcceptanceEstimator(adapts=True)
     for number in range(500):
         chance.learn(0.99, float(number % 50 != 0))
     return chance

@@ -23,11 +23,11 @@ from engine.bench.oracles import OracleLosses
 from engine.bench.report import oracle_sentences, prediction_sentences
 from engine.bench.run import Bench, BenchProgress, probe_prompts
 from engine.bench.samples import BenchMode, BenchReply, sample_from_json
-from engine.errors import BadOptionError
-from engine.events import EmittedToken, Finished, ProposedToken, RoundSeconds, RoundTrace
-from engine.prompts import TrialPrompt
-from engine.request import SamplingParams
-from engine.stats import Stats, StatsCounter
+from engine.data.errors import BadOptionError
+from engine.data.events import EmittedToken, Finished, ProposedToken, RoundSeconds, RoundTrace
+from engine.data.prompts import TrialPrompt
+from engine.data.request import SamplingParams
+from engine.data.stats import Stats, StatsCounter
 from tests.fakes_engine import FakeEngine
 
 PROMPTS = (TrialPrompt("one", "code"), TrialPrompt("two", "code"), TrialPrompt("three", "prose"))

@@ -14,11 +14,11 @@ from engine.bench.peer import PeerPlan, PeerServer
 from engine.bench.peer_settings import PeerSetting, parse_peer_setting, peer_settings
 from engine.bench.run import Bench
 from engine.bench.samples import BenchMode, BenchReply
-from engine.errors import BadOptionError, RunError
-from engine.events import Finished
-from engine.prompts import TrialPrompt
-from engine.request import SamplingParams
-from engine.stats import Stats
+from engine.data.errors import BadOptionError, RunError
+from engine.data.events import Finished
+from engine.data.prompts import TrialPrompt
+from engine.data.request import SamplingParams
+from engine.data.stats import Stats
 from tests.engine.peer_stand_in import executable
 
 SETTINGS = BenchSettings(8, SamplingParams(top_k=40, min_p=0.05))

@@ -16,8 +16,8 @@ from engine.bench.report import html_report, peer_sentence
 from engine.bench.samples import BenchSample
 from engine.bench.svg import Line, lines
 from engine.cli.bench_output import BenchFiles, Conditions, report_lines
-from engine.errors import BadOptionError
-from engine.stats import Stats
+from engine.data.errors import BadOptionError
+from engine.data.stats import Stats
 
 Speeds = Mapping[str, tuple[float, ...]]
 NAMES = ("model:small auto", "early-exit auto")

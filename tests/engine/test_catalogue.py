@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import ConfigError, UnknownModelError
-from engine.folders import DataFolder, default_data_folder
+from engine.data.errors import ConfigError, UnknownModelError
+from engine.data.folders import DataFolder, default_data_folder
 from engine.models.catalogue import CATALOGUE_FILE, Catalogue, add_folder, remove_folder
 from engine.models.entry import HubSource, ModelEntry, WheelSource, parse_hub_reference
 from engine.models.library import known_models, remove

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.errors import TemplateError
-from engine.request import Message
+from engine.data.errors import TemplateError
+from engine.data.request import Message
 from engine.text.chat import ChatTemplate
 from tests.tiny_gguf import CHATML
 

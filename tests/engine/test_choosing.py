@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from engine.control.controller import AlwaysDraft
+from engine.data.request import SamplingParams
 from engine.drafters.base import DraftPolicy, DraftRound
-from engine.drafters.best import BestDrafter
-from engine.drafters.first import FirstDrafter
-from engine.drafters.model import ModelDrafter, SameTokens
-from engine.drafters.vote import VoteDrafter
+from engine.drafters.ensembles.best import BestDrafter
+from engine.drafters.ensembles.first import FirstDrafter
+from engine.drafters.ensembles.vote import VoteDrafter
+from engine.drafters.kinds.model import ModelDrafter, SameTokens
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
-from engine.randomness import IndependentStream
-from engine.request import SamplingParams
-from engine.sampling import Sampler
+from engine.maths.randomness import IndependentStream
+from engine.maths.sampling import Sampler
 from tests.engine.steppers import ToyStepper
 from tests.engine.toys import Toy, constant_toy
 from tests.tiny_gguf import write_tiny_gguf

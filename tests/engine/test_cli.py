@@ -15,7 +15,7 @@ import pytest
 
 from engine.cli import BROKEN_PIPE, COMMANDS, INTERRUPTED, command_names, main
 from engine.cli.parser import Subparsers
-from engine.errors import ERROR_KINDS, BadOptionError, EngineError, RequestError
+from engine.data.errors import ERROR_KINDS, BadOptionError, EngineError, RequestError
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,7 +11,7 @@ import pytest
 
 from engine.cli import main
 from engine.cli.progress import ProgressView, describe
-from engine.models.download_job import DownloadSnapshot
+from engine.downloads.job import DownloadSnapshot
 from tests.hub_server import HubFile, HubServer
 from tests.tiny_gguf import write_tiny_gguf
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import (
+from engine.data.errors import (
     BadOptionError,
     ContextLengthError,
     EngineError,
@@ -16,10 +16,10 @@ from engine.errors import (
     RequestError,
     UnknownModelError,
 )
-from engine.events import Finished, Notice, PromptProgress, Queued, RoundTrace
-from engine.folders import DataFolder
+from engine.data.events import Finished, Notice, PromptProgress, Queued, RoundTrace
+from engine.data.folders import DataFolder
+from engine.data.request import DraftParams, GenerateRequest, LoadRequest, Message, SamplingParams
 from engine.process.client import EngineClient
-from engine.request import DraftParams, GenerateRequest, LoadRequest, Message, SamplingParams
 from tests.engine.runs import WAIT, finished, raw, reply, until, write_slow_tiny
 from tests.tiny_gguf import write_tiny_gguf
 

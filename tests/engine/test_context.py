@@ -12,12 +12,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from engine.errors import ModelFileError
+from engine.data.errors import ModelFileError
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions, PassAborted
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
-from engine.proposal import ROOT, Proposal
+from engine.maths.proposal import ROOT, Proposal
 from tests.engine.conftest import THREADS
 from tests.tiny_gguf import write_tiny_gguf
 

@@ -12,10 +12,10 @@ import numpy as np
 import psutil
 import pytest
 
+from engine.data.request import SamplingParams
 from engine.llama.library import Library
 from engine.llama.model import Model
-from engine.request import SamplingParams
-from engine.sampling import Sampler
+from engine.maths.sampling import Sampler
 from tests.engine.contract_worlds import (
     DRAFTERS,
     LEARNING,

@@ -11,21 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.control.controller import AlwaysDraft
+from engine.data.events import Finished, RunEvent
+from engine.data.folders import DataFolder
+from engine.data.request import DraftParams, GenerateRequest, LoadRequest, SamplingParams
 from engine.drafters.base import DraftRound, Observation
-from engine.drafters.copying import CopyConfidence, Evidence
-from engine.drafters.earlier import LONGEST_MATCH, EarlierIndex, EarlierTexts
-from engine.drafters.ngram import NgramDrafter
-from engine.drafters.siblings import TreeDrafter
-from engine.drafters.suffix_index import SuffixIndex
-from engine.events import Finished, RunEvent
-from engine.folders import DataFolder
+from engine.drafters.copying.earlier import LONGEST_MATCH, EarlierIndex, EarlierTexts
+from engine.drafters.copying.evidence import CopyConfidence, Evidence
+from engine.drafters.copying.suffix_index import SuffixIndex
+from engine.drafters.ensembles.tree import TreeDrafter
+from engine.drafters.kinds.ngram import NgramDrafter
 from engine.llama.abort import AbortFlag
 from engine.llama.library import Library
-from engine.proposal import EMPTY_PROPOSAL, Proposal
-from engine.randomness import IndependentStream
-from engine.request import DraftParams, GenerateRequest, LoadRequest, SamplingParams
-from engine.sampling import Sampler
-from engine.session import Session
+from engine.maths.proposal import EMPTY_PROPOSAL, Proposal
+from engine.maths.randomness import IndependentStream
+from engine.maths.sampling import Sampler
+from engine.serving.session import Session
 from tests.engine.conftest import THREADS
 from tests.tiny_gguf import write_tiny_gguf
 

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.control.controller import AlwaysDraft, NeverDraft
-from engine.decode import LoopOptions, RoundLoop, Streams
+from engine.data.errors import DrafterError, NativeError
+from engine.data.events import Notice, RoundTrace
+from engine.data.request import DraftParams, SamplingParams
+from engine.data.stats import StatsCounter
+from engine.decode.loop import LoopOptions, RoundLoop, Streams
 from engine.drafters.base import Observation
-from engine.errors import DrafterError, NativeError
-from engine.events import Notice, RoundTrace
 from engine.llama.context import PassAborted
-from engine.proposal import ROOT, Proposal
-from engine.randomness import CoupledStream, IndependentStream
-from engine.request import DraftParams, SamplingParams
-from engine.sampling import Sampler
-from engine.stats import StatsCounter
+from engine.maths.proposal import ROOT, Proposal
+from engine.maths.randomness import CoupledStream, IndependentStream
+from engine.maths.sampling import Sampler
 from tests.engine import scripted
 from tests.engine.scripted import END, ScriptedDrafter, ToyTarget, ToyVocabulary, greedy_text
 

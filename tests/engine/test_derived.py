@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.derived import default_skip, derived_path, requantized_copy, skipped_copy
-from engine.errors import BadOptionError, RunError
+from engine.data.errors import BadOptionError, RunError
+from engine.files.gguf import inspect
+from engine.llama.derived import default_skip, derived_path, requantized_copy, skipped_copy
 from engine.llama.library import Library
-from engine.models.gguf import inspect
 from tests.tiny_gguf import write_tiny_gguf
 
 

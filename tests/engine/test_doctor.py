@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from engine import doctor
-from engine.doctor import GIB, Check
-from engine.errors import ConfigError, EngineDiedError
-from engine.machine import Processor, parse_cpuinfo, parse_sysctl, processor
+from engine.cli import diagnosis
+from engine.cli.diagnosis import GIB, Check
+from engine.data.errors import ConfigError, EngineDiedError
+from engine.data.machine import Processor, parse_cpuinfo, parse_sysctl, processor
 from engine.models.library import KnownModel
 from engine.process.messages import Ready
 
@@ -35,8 +35,8 @@ def installed(**versions: str) -> Callable[[str], str]:
 
 
 def test_python_version() -> None:
-    assert doctor.check_python((3, 11, 0)).level == "ok"
-    assert doctor.check_python((3, 10, 9)).level == "fail"
+    assert diagnosis.check_python((3, 11, 0)).level == "ok"
+    assert diagnosis.check_python((3, 10, 9)).level == "fail"
 
 
 def test_processor_of_this_machine_is_described() -> None:
@@ -62,25 +62,25 @@ def test_sysctl() -> None:
 
 
 def test_few_cores_are_a_warning() -> None:
-    assert doctor.check_processor(Processor("x", 4, 4, ("avx2",))).level == "ok"
-    assert doctor.check_processor(Processor("x", 4, 1, ())).level == "warn"
+    assert diagnosis.check_processor(Processor("x", 4, 4, ("avx2",))).level == "ok"
+    assert diagnosis.check_processor(Processor("x", 4, 1, ())).level == "warn"
 
 
 def test_memory() -> None:
-    assert doctor.check_memory(8 * GIB, 16 * GIB).level == "ok"
-    assert doctor.check_memory(GIB // 2, 16 * GIB).level == "warn"
+    assert diagnosis.check_memory(8 * GIB, 16 * GIB).level == "ok"
+    assert diagnosis.check_memory(GIB // 2, 16 * GIB).level == "warn"
 
 
 def test_data_folder_is_not_created_by_looking(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
-    assert doctor.check_data_folder(folder).level == "ok"
-    assert doctor.check_disk(folder).level in ("ok", "warn")
+    assert diagnosis.check_data_folder(folder).level == "ok"
+    assert diagnosis.check_disk(folder).level in ("ok", "warn")
     assert not (tmp_path / "a").exists()
 
 
 def test_data_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert doctor.check_data_folder(tmp_path / "file").level == "fail"
+    assert diagnosis.check_data_folder(tmp_path / "file").level == "fail"
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_data_folder_that_is_a_file(tmp_path: Path) -> None:
 )
 def test_packages(have: dict[str, str], level: str, said: str) -> None:
     required = ["a>=1,<2", "b==2.0", "c>=1; extra == 'test'", "d; python_version < '3'"]
-    check = doctor.check_packages(installed(**have), lambda name: required)
+    check = diagnosis.check_packages(installed(**have), lambda name: required)
     assert check.level == level
     assert said in check.detail
 
@@ -102,45 +102,45 @@ def test_packages_when_the_project_is_not_installed() -> None:
     def required(name: str) -> list[str] | None:
         raise PackageNotFoundError(name)
 
-    assert doctor.check_packages(installed(), required).level == "fail"
+    assert diagnosis.check_packages(installed(), required).level == "fail"
 
 
 def test_engine() -> None:
-    good = doctor.check_engine(lambda: Ready(1, "0.3.36", {"a": True}))
+    good = diagnosis.check_engine(lambda: Ready(1, "0.3.36", {"a": True}))
     assert (good.level, good.advice) == ("ok", "")
-    some = doctor.check_engine(lambda: Ready(1, "0.3.36", {"a": True, "b": False}))
+    some = diagnosis.check_engine(lambda: Ready(1, "0.3.36", {"a": True, "b": False}))
     assert some.level == "warn"
     assert "without b" in some.detail
 
     def dies() -> Ready:
         raise EngineDiedError("the engine stopped")
 
-    assert doctor.check_engine(dies).level == "fail"
+    assert diagnosis.check_engine(dies).level == "fail"
 
 
 def test_models() -> None:
     here = KnownModel("starter", "Starter", "catalogue", Path("starter.gguf"))
     absent = KnownModel("other", "Other", "catalogue", None)
     broken = KnownModel("bad", "Bad", "folder", Path("bad.gguf"), problem="truncated")
-    assert doctor.check_models(lambda: [here, absent]).level == "ok"
-    assert doctor.check_models(lambda: [absent]).level == "warn"
-    assert "truncated" in doctor.check_models(lambda: [here, broken]).detail
+    assert diagnosis.check_models(lambda: [here, absent]).level == "ok"
+    assert diagnosis.check_models(lambda: [absent]).level == "warn"
+    assert "truncated" in diagnosis.check_models(lambda: [here, broken]).detail
 
     def unreadable() -> list[KnownModel]:
         raise ConfigError("models.toml: unknown key")
 
-    assert doctor.check_models(unreadable).level == "fail"
+    assert diagnosis.check_models(unreadable).level == "fail"
 
 
 def test_online() -> None:
     def refuses() -> str:
         raise ConnectionRefusedError("refused")
 
-    assert doctor.check_online(lambda: "the Hub answers (200)").level == "ok"
-    assert doctor.check_online(refuses).level == "warn"
+    assert diagnosis.check_online(lambda: "the Hub answers (200)").level == "ok"
+    assert diagnosis.check_online(refuses).level == "warn"
 
 
 def test_failed() -> None:
     ok, fail = Check("a", "ok", ""), Check("b", "fail", "")
-    assert doctor.failed([ok, fail])
-    assert not doctor.failed([ok])
+    assert diagnosis.failed([ok, fail])
+    assert not diagnosis.failed([ok])

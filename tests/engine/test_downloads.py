@@ -11,18 +11,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.errors import DownloadError, GatedModelError, RequestError, UnknownModelError
-from engine.folders import DataFolder
+from engine.data.errors import DownloadError, GatedModelError, RequestError, UnknownModelError
+from engine.data.folders import DataFolder
+from engine.downloads.hub_list import list_files
+from engine.downloads.job import DownloadSnapshot
+from engine.downloads.manager import Downloads
+from engine.downloads.transfer import RepoFile
+from engine.files.gguf import inspect
 from engine.models.catalogue import Catalogue
-from engine.models.download_job import DownloadSnapshot
-from engine.models.downloads import Downloads
 from engine.models.entry import HubSource, ModelEntry, WheelSource, hub_entry
-from engine.models.gguf import inspect
 from engine.models.hub_cache import cached_file, recorded
-from engine.models.hub_list import list_files
 from engine.models.library import known_models, remove
 from engine.models.locate import locate
-from engine.models.transfer import RepoFile
 from tests.hub_server import HubFile, HubServer
 from tests.tiny_gguf import write_tiny_gguf
 

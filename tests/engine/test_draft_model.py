@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.drafters.model import ModelDrafter, SameTokens
-from engine.errors import DrafterError
+from engine.data.errors import DrafterError
+from engine.data.request import DraftMode, SamplingParams
+from engine.drafters.kinds.model import ModelDrafter, SameTokens
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
+from engine.maths.proposal import EMPTY_PROPOSAL
 from engine.models.pair import require_pair
-from engine.proposal import EMPTY_PROPOSAL
-from engine.request import DraftMode, SamplingParams
 from tests.engine.draft_rounds import AskedPolicy, draft_round
 from tests.tiny_gguf import write_tiny_gguf
 

@@ -11,19 +11,19 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 
+from engine.data.errors import DrafterError, IncompatiblePairError, ModelFileError
+from engine.data.request import SamplingParams
 from engine.drafters.base import StepDrafter
 from engine.drafters.build import build_drafter
 from engine.drafters.expression import parse_expression
-from engine.drafters.tap import TargetTap
-from engine.errors import DrafterError, IncompatiblePairError, ModelFileError
+from engine.drafters.features.capture import HiddenStateCapture
+from engine.heads.eagle_file import read_eagle
+from engine.heads.pairing import require_eagle, target_ends
 from engine.llama.abort import AbortFlag
 from engine.llama.context import PassAborted
 from engine.llama.layers import FINAL_STATE
 from engine.llama.library import Library
-from engine.models.eagle_file import read_eagle
-from engine.models.heads import require_eagle, target_ends
-from engine.proposal import ROOT, Proposal
-from engine.request import SamplingParams
+from engine.maths.proposal import ROOT, Proposal
 from tests.eagle_files import EagleSizes, random_eagle, reference_draft, write_eagle
 from tests.engine.head_bench import HIDDEN, PROMPT, EagleBench, argmax_round
 from tests.engine.head_files import write_safetensors
@@ -279,7 +279,7 @@ def test_which_targets_a_layer_fits(bench: EagleBench) -> None:
     ):
         folder = write_eagle(bench.folder / "wrong", sizes)
         with pytest.raises(IncompatiblePairError, match=message):
-            build_drafter(parse_expression(f"eagle:{folder}"), bench.workshop(TargetTap()))
+            build_drafter(parse_expression(f"eagle:{folder}"), bench.build(HiddenStateCapture()))
 
 
 def test_linear_rope_scaling_is_a_factor_of_the_positions(bench: EagleBench) -> None:

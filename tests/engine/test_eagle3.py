@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from engine.data.request import SamplingParams
 from engine.drafters.base import Measurable, StepDrafter
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
-from engine.request import SamplingParams
 from tests.engine.conftest import THREADS
 from tests.engine.head_bench import ARCHITECTURES, EAGLE3_LAYERS, PROMPT, Eagle3Bench, argmax_round
 from tests.engine.tiny_replies import TinyReply

@@ -13,19 +13,19 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.cli import main
-from engine.errors import IncompatiblePairError, ModelFileError
+from engine.data.errors import IncompatiblePairError, ModelFileError
+from engine.files.gguf import inspect
+from engine.files.gguf_data import read_tensors
+from engine.files.gguf_header import read_header
+from engine.files.tensor_data import as_q8_0
+from engine.heads.eagle3_convert import convert_eagle3
+from engine.heads.medusa_file import read_medusa, target_hash
+from engine.heads.pairing import heads_obstacle, read_eagle3
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.draft_layer import Eagle3Context
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
-from engine.models.eagle3_convert import convert_eagle3
-from engine.models.gguf import inspect
-from engine.models.gguf_data import read_tensors
-from engine.models.gguf_header import read_header
-from engine.models.heads import heads_obstacle, read_eagle3
-from engine.models.medusa_file import read_medusa, target_hash
-from engine.models.tensor_data import as_q8_0
 from tests.eagle3_gguf import ROPE_BASE, Eagle3Shape, random_weights, reference_draft
 from tests.engine.conftest import THREADS
 from tests.engine.head_files import medusa_arrays, write_safetensors, write_torch

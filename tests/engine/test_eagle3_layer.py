@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from engine.data.errors import IncompatiblePairError, NativeError
 from engine.drafters.build import build_drafter
 from engine.drafters.expression import parse_expression
-from engine.drafters.tap import TargetTap
-from engine.errors import IncompatiblePairError, NativeError
+from engine.drafters.features.capture import HiddenStateCapture
+from engine.files.gguf_data import read_tensors
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.draft_layer import Eagle3Context
@@ -20,8 +21,7 @@ from engine.llama.draft_tree import Eagle3Tree
 from engine.llama.layers import CapturedLayers, ExposedLayers, open_layer_inputs
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
-from engine.models.gguf_data import read_tensors
-from engine.proposal import Proposal
+from engine.maths.proposal import Proposal
 from tests.eagle3_gguf import reference_draft
 from tests.engine.conftest import THREADS
 from tests.engine.head_bench import ARCHITECTURES, EAGLE3_LAYERS, PROMPT, Eagle3Bench
@@ -102,11 +102,11 @@ def test_layers_that_do_not_exist(library: Library, layers: tuple[int, ...]) -> 
 
 def test_an_architecture_that_shows_no_layers_is_refused_at_once(llama: Eagle3Bench) -> None:
     context = _with_layers(llama, CapturedLayers((40,), llama.model.hidden_size))
-    tap = TargetTap()
+    capture = HiddenStateCapture()
     heads, _ = llama.heads()
-    drafter = build_drafter(parse_expression(f"eagle3:{heads}"), llama.workshop(tap))
+    drafter = build_drafter(parse_expression(f"eagle3:{heads}"), llama.build(capture))
     with pytest.raises(NativeError, match="does not show the tensor l_out-39"):
-        tap.connect(context)
+        capture.connect(context)
     drafter.close()
     context.close()
 

@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.drafters.build import build_drafter
-from engine.drafters.expression import parse_expression
-from engine.drafters.feature_decoder import Decoder, DraftStep
-from engine.drafters.features import DrafterLabel, FeatureDrafter
-from engine.drafters.tap import TargetTap
-from engine.errors import (
+from engine.data.errors import (
     BadOptionError,
     DrafterError,
     IncompatiblePairError,
@@ -22,10 +17,15 @@ from engine.errors import (
     NativeError,
     UnknownModelError,
 )
+from engine.drafters.build import build_drafter
+from engine.drafters.expression import parse_expression
+from engine.drafters.features.capture import HiddenStateCapture
+from engine.drafters.features.decoder import Decoder, DraftStep
+from engine.drafters.features.drafter import DrafterLabel, FeatureDrafter
+from engine.files.gguf import inspect
+from engine.heads.pairing import heads_obstacle, read_eagle3
 from engine.llama.context import Context
 from engine.llama.library import Library
-from engine.models.gguf import inspect
-from engine.models.heads import heads_obstacle, read_eagle3
 from tests.eagle3_gguf import Eagle3Shape, write_eagle3
 from tests.engine.head_bench import EAGLE3_LAYERS, PROMPT, Eagle3Bench, argmax_round
 from tests.engine.tiny_replies import TinyReply
@@ -82,10 +82,10 @@ def test_a_chat_goes_on_without_a_drafter_that_fails(llama: Eagle3Bench, at: int
         lambda _token: False,
         lambda: closed.append(True),
     )
-    tap = TargetTap()
-    tap.want(drafter)
+    capture = HiddenStateCapture()
+    capture.want(drafter)
     context.clear()
-    tap.connect(context)
+    capture.connect(context)
     reply = TinyReply(context, drafter, PROMPT)
     assert reply.tokens == plain.tokens
     assert len(reply.notices) == 1 and "code -3" in reply.notices[0]
@@ -105,7 +105,7 @@ def test_which_targets_a_drafter_fits(llama: Eagle3Bench, tmp_path: Path) -> Non
     for message, shape in wrong.items():
         path = write_eagle3(tmp_path / "wrong.gguf", shape)
         with pytest.raises(IncompatiblePairError, match=message):
-            build_drafter(parse_expression(f"eagle3:{path}"), llama.workshop(TargetTap()))
+            build_drafter(parse_expression(f"eagle3:{path}"), llama.build(HiddenStateCapture()))
     with pytest.raises(ModelFileError, match="not an EAGLE-3 drafter"):
         read_eagle3(llama.path)
     fitting = llama.heads()[0]
@@ -127,12 +127,12 @@ def test_which_targets_a_drafter_fits(llama: Eagle3Bench, tmp_path: Path) -> Non
 )
 def test_wrong_expressions(llama: Eagle3Bench, expression: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        build_drafter(parse_expression(expression), llama.workshop(TargetTap()))
+        build_drafter(parse_expression(expression), llama.build(HiddenStateCapture()))
 
 
 def test_an_unconnected_drafter_is_an_error_of_the_drafter(llama: Eagle3Bench) -> None:
     drafter = build_drafter(
-        parse_expression(f"eagle3:{llama.heads()[0]}"), llama.workshop(TargetTap())
+        parse_expression(f"eagle3:{llama.heads()[0]}"), llama.build(HiddenStateCapture())
     )
     assert isinstance(drafter, FeatureDrafter)
     drafter.fed(0, PROMPT[:-1], np.zeros((len(PROMPT) - 1, 192), np.float32))

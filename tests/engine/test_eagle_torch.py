@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 
 from engine.control.controller import AlwaysDraft
+from engine.data.request import SamplingParams
 from engine.drafters.base import DraftRound, StepDrafter
-from engine.drafters.eagle_layer import EagleDecoder
+from engine.drafters.features.eagle_layer import EagleDecoder
+from engine.heads.pairing import target_ends
 from engine.llama.library import Library
-from engine.models.heads import target_ends
-from engine.randomness import IndependentStream
-from engine.request import SamplingParams
-from engine.sampling import Sampler
+from engine.maths.randomness import IndependentStream
+from engine.maths.sampling import Sampler
 from tests.eagle_files import EagleSizes
 from tests.eagle_torch import Layout, TorchEagle
 from tests.engine.head_bench import HIDDEN, EagleBench

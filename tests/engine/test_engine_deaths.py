@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import (
+from engine.data.errors import (
     EngineDiedError,
     EngineError,
     UnknownModelError,
 )
-from engine.events import RoundTrace
+from engine.data.events import RoundTrace
+from engine.data.request import LoadRequest
 from engine.process.client import EngineClient
-from engine.request import LoadRequest
 from tests.engine.runs import WAIT, finished, raw, reply, until, write_slow_tiny
 from tests.tiny_gguf import write_tiny_gguf
 

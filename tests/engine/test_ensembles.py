@@ -9,31 +9,31 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.acceptance import expected_acceptance
 from engine.control.controller import AlwaysDraft
-from engine.decode import LoopOptions, RoundLoop, Streams
-from engine.distribution import Distribution
+from engine.data.errors import BadOptionError
+from engine.data.events import RoundTrace
+from engine.data.request import DraftParams, SamplingParams
+from engine.data.stats import StatsCounter
+from engine.decode.loop import LoopOptions, RoundLoop, Streams
 from engine.drafters.base import Drafter, Observation, StepDrafter
-from engine.drafters.best import BestDrafter
 from engine.drafters.build import build_drafter
+from engine.drafters.build_context import BuildContext
+from engine.drafters.ensembles.best import BestDrafter
+from engine.drafters.ensembles.mixture import MixtureDrafter, pooled
+from engine.drafters.ensembles.tree import TreeDrafter
+from engine.drafters.ensembles.union import UnionDrafter, merge
+from engine.drafters.ensembles.vote import VoteDrafter
+from engine.drafters.ensembles.weights import MemberWeights
 from engine.drafters.expression import parse_expression
-from engine.drafters.mixture import MixtureDrafter, pooled
-from engine.drafters.ngram import NgramDrafter
-from engine.drafters.siblings import TreeDrafter
-from engine.drafters.union import UnionDrafter, merge
-from engine.drafters.vote import VoteDrafter
-from engine.drafters.weights import MemberWeights
-from engine.drafters.workshop import Workshop
-from engine.errors import BadOptionError
-from engine.events import RoundTrace
+from engine.drafters.kinds.ngram import NgramDrafter
 from engine.llama.abort import AbortFlag
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
-from engine.proposal import ROOT, Proposal
-from engine.randomness import IndependentStream
-from engine.request import DraftParams, SamplingParams
-from engine.sampling import Sampler
-from engine.stats import StatsCounter
+from engine.maths.acceptance import expected_acceptance
+from engine.maths.distribution import Distribution
+from engine.maths.proposal import ROOT, Proposal
+from engine.maths.randomness import IndependentStream
+from engine.maths.sampling import Sampler
 from tests.engine import scripted
 from tests.engine.scripted import ScriptedDrafter, ToyTarget, ToyVocabulary, greedy_text
 from tests.engine.steppers import Setting, ToyStepper
@@ -331,11 +331,11 @@ def test_a_silent_member_neither_gains_nor_loses() -> None:
 # Opening groups
 
 
-def workshop(starter_like: Path, library: Library) -> Workshop:
+def build(starter_like: Path, library: Library) -> BuildContext:
     def refuse(reference: str) -> Path:
         raise AssertionError(f"{reference} is not needed")
 
-    return Workshop(
+    return BuildContext(
         target=Model(starter_like, ModelOptions(), library.log),
         context_length=64,
         threads=1,
@@ -349,7 +349,7 @@ def workshop(starter_like: Path, library: Library) -> Workshop:
 
 
 def test_groups_open_what_they_name(tmp_path: Path, library: Library) -> None:
-    shop = workshop(write_tiny_gguf(tmp_path / "tiny.gguf", layers=4), library)
+    shop = build(write_tiny_gguf(tmp_path / "tiny.gguf", layers=4), library)
     with shop.target:
         for text in (
             "union(ngram,early-exit:skip=1)",
@@ -364,6 +364,6 @@ def test_groups_open_what_they_name(tmp_path: Path, library: Library) -> None:
 def test_a_vote_refuses_members_that_cannot_go_token_by_token(
     tmp_path: Path, library: Library
 ) -> None:
-    shop = workshop(write_tiny_gguf(tmp_path / "tiny.gguf", layers=4), library)
+    shop = build(write_tiny_gguf(tmp_path / "tiny.gguf", layers=4), library)
     with shop.target, pytest.raises(BadOptionError, match="token by token"):
         build_drafter(parse_expression("vote(ngram,first(early-exit:skip=1,ngram))"), shop)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import pytest
 
+from engine.data.request import DraftMode
 from engine.drafters.base import DraftRound
-from engine.drafters.best import BestDrafter
-from engine.drafters.first import FirstDrafter
-from engine.drafters.mixture import MixtureDrafter
-from engine.drafters.siblings import TreeDrafter
-from engine.drafters.union import UnionDrafter
-from engine.drafters.vote import VoteDrafter
-from engine.proposal import Proposal
-from engine.request import DraftMode
+from engine.drafters.ensembles.best import BestDrafter
+from engine.drafters.ensembles.first import FirstDrafter
+from engine.drafters.ensembles.mixture import MixtureDrafter
+from engine.drafters.ensembles.tree import TreeDrafter
+from engine.drafters.ensembles.union import UnionDrafter
+from engine.drafters.ensembles.vote import VoteDrafter
+from engine.maths.proposal import Proposal
 from tests.engine.steppers import Make, Setting, ToyStepper, assert_law
 from tests.engine.toys import random_toy
 

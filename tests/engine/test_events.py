@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from engine.events import (
+from engine.data.events import (
     EmittedToken,
     Finished,
     Notice,
@@ -18,7 +18,7 @@ from engine.events import (
     RoundTrace,
     RunEvent,
 )
-from engine.stats import DrafterCount, Stats
+from engine.data.stats import DrafterCount, Stats
 
 TRACE = RoundTrace(
     round=3,

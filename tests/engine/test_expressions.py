@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from engine.data.errors import BadOptionError
 from engine.drafters.expression import parse_expression, parse_skip
-from engine.errors import BadOptionError
 
 
 @pytest.mark.parametrize(

@@ -7,19 +7,19 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from engine.control.controller import AlwaysDraft
-from engine.decode import LoopOptions, RoundLoop, Streams
+from engine.data.errors import DrafterError
+from engine.data.events import Notice, RoundTrace
+from engine.data.request import DraftParams, SamplingParams
+from engine.decode.loop import LoopOptions, RoundLoop, Streams
 from engine.drafters.base import Drafter, DraftRound, Observation, StepDrafter
-from engine.drafters.best import BestDrafter
-from engine.drafters.first import FirstDrafter
-from engine.drafters.mixture import MixtureDrafter
-from engine.drafters.siblings import TreeDrafter
-from engine.drafters.union import UnionDrafter
-from engine.drafters.vote import VoteDrafter
-from engine.errors import DrafterError
-from engine.events import Notice, RoundTrace
-from engine.randomness import IndependentStream
-from engine.request import DraftParams, SamplingParams
-from engine.sampling import Sampler
+from engine.drafters.ensembles.best import BestDrafter
+from engine.drafters.ensembles.first import FirstDrafter
+from engine.drafters.ensembles.mixture import MixtureDrafter
+from engine.drafters.ensembles.tree import TreeDrafter
+from engine.drafters.ensembles.union import UnionDrafter
+from engine.drafters.ensembles.vote import VoteDrafter
+from engine.maths.randomness import IndependentStream
+from engine.maths.sampling import Sampler
 from tests.engine.scripted import ToyTarget, ToyVocabulary, greedy_text, toy_logits
 from tests.engine.steppers import ToyStepper
 from tests.engine.toys import random_toy

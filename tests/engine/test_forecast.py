@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.folders import DataFolder
-from engine.measure.measurements import Measurements, measurement_key
-from engine.models.gguf import inspect
-from engine.models.gguf_header import read_header
+from engine.data.folders import DataFolder
+from engine.files.gguf import inspect
+from engine.files.gguf_header import read_header
+from engine.files.measurements import Measurements, measurement_key
 from engine.models.locate import LocatedModel
 from engine.train.forecast import (
     CURVES,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from engine.drafters.medusa_graph import MedusaGraph
+from engine.drafters.features.medusa_graph import MedusaGraph
+from engine.files.tensor_data import TensorData
 from engine.llama.ggml import Arena, CpuBackend, quantize
 from engine.llama.library import Library
-from engine.models.tensor_data import TensorData
 from tests.engine.conftest import THREADS
 from tests.engine.head_files import medusa_arrays, medusa_heads, medusa_reference, tensor
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import gguf
 import pytest
 
-from engine.errors import ModelFileError
-from engine.models.gguf import GgufInfo, inspect
-from engine.models.gguf_header import read_header
+from engine.data.errors import ModelFileError
+from engine.files.gguf import GgufInfo, inspect
+from engine.files.gguf_header import read_header
 from engine.models.vocabulary import read_vocabulary
 from tests.tiny_gguf import CHATML, CONTROL_TOKENS, TinyModel, write_tiny_gguf
 

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.control.controller import AlwaysDraft, NeverDraft
-from engine.decode import LoopOptions, RoundLoop, Streams
-from engine.distribution import Distribution
+from engine.data.events import RoundTrace
+from engine.data.request import Coupling, DraftParams, SamplingParams
+from engine.decode.loop import LoopOptions, RoundLoop, Streams
 from engine.drafters.base import DraftRound, Observation, TargetNeeds
-from engine.drafters.growth import BEAM, grow
-from engine.events import RoundTrace
-from engine.proposal import EMPTY_PROPOSAL, ROOT, Proposal
-from engine.randomness import IndependentStream
-from engine.request import Coupling, DraftParams, SamplingParams
-from engine.sampling import Sampler
+from engine.drafters.trees.expansion import BEAM, grow
+from engine.maths.distribution import Distribution
+from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
+from engine.maths.randomness import IndependentStream
+from engine.maths.sampling import Sampler
 from tests.engine.scripted import END, VOCABULARY, ToyTarget, ToyVocabulary, greedy_text, toy_logits
 from tests.engine.steppers import Setting, assert_law
 from tests.engine.toys import Prefix, Toy, random_toy

@@ -13,19 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.errors import IncompatiblePairError, ModelFileError
-from engine.models.gguf import inspect
-from engine.models.gguf_data import read_tensors
-from engine.models.heads import medusa_obstacle, require_medusa
-from engine.models.medusa_file import (
+from engine.data.errors import IncompatiblePairError, ModelFileError
+from engine.files.gguf import inspect
+from engine.files.gguf_data import read_tensors
+from engine.files.safetensors_file import read_safetensors
+from engine.files.torch_file import read_torch
+from engine.heads.medusa_file import (
     MedusaHeads,
     read_medusa,
     target_hash,
     trimmed,
     write_medusa,
 )
-from engine.models.safetensors_file import read_safetensors
-from engine.models.torch_file import read_torch
+from engine.heads.pairing import medusa_obstacle, require_medusa
 from tests.engine.head_files import (
     Arrays,
     bfloat16,

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.errors import BadOptionError, EngineError, IncompatiblePairError
-from engine.events import Finished, Notice
-from engine.folders import DataFolder
+from engine.data.errors import BadOptionError, EngineError, IncompatiblePairError
+from engine.data.events import Finished, Notice
+from engine.data.folders import DataFolder
+from engine.data.request import DraftParams, GenerateRequest, LoadRequest, SamplingParams, Speculate
+from engine.files.gguf import inspect
+from engine.heads.medusa_file import trimmed, write_medusa
 from engine.llama.abort import AbortFlag
 from engine.llama.library import Library
-from engine.models.gguf import inspect
-from engine.models.medusa_file import trimmed, write_medusa
-from engine.request import DraftParams, GenerateRequest, LoadRequest, SamplingParams, Speculate
-from engine.session import Session
+from engine.serving.session import Session
 from tests.eagle3_gguf import Eagle3Shape, write_eagle3
 from tests.engine.conftest import THREADS
 from tests.engine.head_files import medusa_arrays, medusa_heads

@@ -9,23 +9,23 @@ from pathlib import Path
 import pytest
 
 from engine.control.controller import AlwaysDraft
+from engine.data.errors import DrafterError
+from engine.data.request import SamplingParams
 from engine.drafters.base import DraftRound
 from engine.drafters.build import build_drafter
-from engine.drafters.ensemble import ChainEnsemble
+from engine.drafters.build_context import BuildContext
+from engine.drafters.ensembles.ensemble import ChainEnsemble
+from engine.drafters.ensembles.mixture import MixtureDrafter
+from engine.drafters.ensembles.parallel import ParallelMembers
+from engine.drafters.ensembles.vote import VoteDrafter
 from engine.drafters.expression import parse_expression
-from engine.drafters.lanes import Lanes
-from engine.drafters.mixture import MixtureDrafter
-from engine.drafters.vote import VoteDrafter
-from engine.drafters.workshop import Workshop
-from engine.errors import DrafterError
 from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
-from engine.proposal import Proposal
-from engine.randomness import IndependentStream
-from engine.request import SamplingParams
-from engine.sampling import Sampler
+from engine.maths.proposal import Proposal
+from engine.maths.randomness import IndependentStream
+from engine.maths.sampling import Sampler
 from tests.engine.steppers import ToyStepper
 from tests.engine.tiny_replies import GREEDY, TinyReply
 from tests.engine.toys import random_toy
@@ -201,7 +201,7 @@ class Clock:
 )
 def test_what_took_less_time_is_kept(in_turn: float, together: float, expected: bool) -> None:
     members = [LaneStepper("a", 1), LaneStepper("b", 2)]
-    lanes = Lanes(members, 2)
+    lanes = ParallelMembers(members, 2)
     lanes.measure(Clock(in_turn, together))
     assert lanes.side_by_side is expected
     assert (lanes.in_turn, lanes.together) == pytest.approx((in_turn, together))
@@ -240,10 +240,10 @@ class Ground:
         self.model = Model(path, ModelOptions(), library.log)
         self.context = Context(self.model, ContextOptions(256, 33, 1), AbortFlag())
         expression = parse_expression(f"{kind}({','.join(f'model:{one}' for one in members)})")
-        workshop = Workshop(
+        build = BuildContext(
             self.model, 256, 2, 0, self.abort, library.log, folder, Path, lambda _a, _b: None
         )
-        drafter = build_drafter(expression, workshop)
+        drafter = build_drafter(expression, build)
         assert isinstance(drafter, ChainEnsemble)
         self.drafter = drafter
 

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from engine.drafters.eagle_graph import EagleGraph, TargetEnds
+from engine.data.errors import IncompatiblePairError, UnknownModelError
+from engine.data.folders import DataFolder
+from engine.data.request import LoadRequest
+from engine.drafters.features.eagle_graph import EagleGraph, TargetEnds
 from engine.drafters.memory_plans import eagle_info
-from engine.errors import IncompatiblePairError, UnknownModelError
-from engine.folders import DataFolder
+from engine.files.gguf import inspect
+from engine.heads.eagle_file import read_eagle
+from engine.heads.pairing import target_ends
 from engine.llama.library import Library
-from engine.loading import Loader
-from engine.models.eagle_file import read_eagle
-from engine.models.gguf import inspect
-from engine.models.heads import target_ends
 from engine.models.memory import ModelPlan, estimate
-from engine.request import LoadRequest
+from engine.serving.plan import Loader
 from tests.eagle_files import EagleSizes, write_eagle
 from tests.engine.conftest import THREADS
 from tests.tiny_gguf import write_tiny_gguf

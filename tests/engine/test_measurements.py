@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from engine.measure.measurements import Measurements, measurement_key
+from engine.files.measurements import Measurements, measurement_key
 
 
 def test_values_survive_and_keys_are_apart(tmp_path: Path) -> None:

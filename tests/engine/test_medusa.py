@@ -12,24 +12,24 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.control.controller import AlwaysDraft, NeverDraft
+from engine.data.errors import BadOptionError, IncompatiblePairError, NativeError, UnknownModelError
+from engine.data.request import DraftMode, SamplingParams
 from engine.drafters.base import DraftRound, Observation
 from engine.drafters.build import build_drafter
+from engine.drafters.build_context import BuildContext
 from engine.drafters.expression import parse_expression
+from engine.drafters.features.medusa_graph import MedusaGraph
 from engine.drafters.heads_argument import HeadsArgument, parse_heads
-from engine.drafters.medusa import MedusaDrafter
-from engine.drafters.medusa_graph import MedusaGraph
-from engine.drafters.static_tree import leaf_count, parents_of, static_choices
-from engine.drafters.workshop import Workshop
-from engine.errors import BadOptionError, IncompatiblePairError, NativeError, UnknownModelError
+from engine.drafters.kinds.medusa import MedusaDrafter
+from engine.drafters.trees.static_tree import leaf_count, parents_of, static_choices
+from engine.heads.medusa_file import trimmed, write_medusa
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
-from engine.models.medusa_file import trimmed, write_medusa
-from engine.proposal import EMPTY_PROPOSAL, ROOT, Proposal
-from engine.randomness import IndependentStream
-from engine.request import DraftMode, SamplingParams
-from engine.sampling import Sampler
+from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
+from engine.maths.randomness import IndependentStream
+from engine.maths.sampling import Sampler
 from tests.engine.conftest import THREADS
 from tests.engine.head_files import medusa_arrays, medusa_heads
 from tests.engine.tiny_replies import TinyReply
@@ -192,11 +192,11 @@ def context(target: Model) -> Iterator[Context]:
         yield context
 
 
-def workshop(target: Model, library: Library, folder: Path) -> Workshop:
+def build(target: Model, library: Library, folder: Path) -> BuildContext:
     def find_model(reference: str) -> Path:
         raise UnknownModelError(f"no {reference}")
 
-    return Workshop(
+    return BuildContext(
         target, 256, THREADS, 0, AbortFlag(), library.log, folder, find_model, lambda _a, _b: None
     )
 
@@ -222,7 +222,7 @@ def test_replies_are_the_plain_ones(
     ids = np.array(sorted(set(plain.tokens)))
     write_medusa(tmp_path / "heads.gguf", trimmed(medusa_heads(arrays), ids))
     expression = parse_expression(wording.format(tmp_path / "heads.gguf"))
-    drafter = build_drafter(expression, workshop(target, library, tmp_path))
+    drafter = build_drafter(expression, build(target, library, tmp_path))
     assert drafter.memory_bytes > 3 * 34 * target.hidden_size**2 // 32
     for _ in range(2):  # the second one reuses the cache
         reply = TinyReply(context, drafter, PROMPT, sampling=sampling)
@@ -282,11 +282,11 @@ def test_missing_heads(
     target: Model, library: Library, tmp_path: Path, argument: str, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        build_drafter(parse_expression(argument), workshop(target, library, tmp_path))
+        build_drafter(parse_expression(argument), build(target, library, tmp_path))
 
 
 def test_heads_of_another_model(target: Model, library: Library, tmp_path: Path) -> None:
     write_medusa(tmp_path / "a.gguf", medusa_heads(medusa_arrays(32, target.vocab.size)))
     expression = parse_expression(f"medusa:{tmp_path / 'a.gguf'}")
     with pytest.raises(IncompatiblePairError, match="hidden size of 32, not 64"):
-        build_drafter(expression, workshop(target, library, tmp_path))
+        build_drafter(expression, build(target, library, tmp_path))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.models.gguf import GgufInfo, inspect
+from engine.files.gguf import GgufInfo, inspect
 from engine.models.memory import ModelPlan, check_fit, estimate, free_ram
 from tests.tiny_gguf import write_tiny_gguf
 

@@ -10,23 +10,23 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.control.controller import AlwaysDraft
+from engine.data.errors import BadOptionError, IncompatiblePairError
+from engine.data.folders import DataFolder
+from engine.data.request import LoadRequest, SamplingParams
 from engine.drafters.base import DraftRound, StepDrafter
 from engine.drafters.build import build_drafter
+from engine.drafters.build_context import BuildContext
 from engine.drafters.expression import parse_expression
-from engine.drafters.tap import TargetTap
-from engine.drafters.workshop import Workshop
-from engine.errors import BadOptionError, IncompatiblePairError
-from engine.folders import DataFolder
+from engine.drafters.features.capture import HiddenStateCapture
+from engine.files.gguf import inspect
+from engine.heads.pairing import mtp_obstacle
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
-from engine.models.gguf import inspect
-from engine.models.heads import mtp_obstacle
-from engine.randomness import IndependentStream
-from engine.request import LoadRequest, SamplingParams
-from engine.sampling import Sampler
-from engine.session import Session
+from engine.maths.randomness import IndependentStream
+from engine.maths.sampling import Sampler
+from engine.serving.session import Session
 from tests.engine.conftest import THREADS
 from tests.engine.tiny_replies import TinyReply
 from tests.mtp_gguf import LAYERS, write_mtp_gguf
@@ -54,13 +54,13 @@ def context(target: Model) -> Iterator[Context]:
 
 
 def open_drafter(library: Library, context: Context, expression: str = "mtp") -> StepDrafter:
-    tap = TargetTap()
-    workshop = Workshop(
+    capture = HiddenStateCapture()
+    build = BuildContext(
         context.model, 256, THREADS, 0, AbortFlag(), library.log, Path(), lambda name: Path(name),
-        lambda _label, _fraction: None, tap,
+        lambda _label, _fraction: None, capture,
     )  # fmt: skip
-    drafter = build_drafter(parse_expression(expression), workshop)
-    tap.connect(context)
+    drafter = build_drafter(parse_expression(expression), build)
+    capture.connect(context)
     return drafter  # type: ignore[return-value]
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from engine.drafters.base import Observation
-from engine.drafters.copying import CopyConfidence, Evidence
-from engine.drafters.first import FirstDrafter
-from engine.drafters.ngram import NgramDrafter
-from engine.proposal import EMPTY_PROPOSAL, Proposal
+from engine.drafters.copying.evidence import CopyConfidence, Evidence
+from engine.drafters.ensembles.first import FirstDrafter
+from engine.drafters.kinds.ngram import NgramDrafter
+from engine.maths.proposal import EMPTY_PROPOSAL, Proposal
 from tests.engine import scripted
 from tests.engine.draft_rounds import AskedPolicy, draft_round
 from tests.engine.scripted import ScriptedDrafter

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import BadOptionError, EngineError, IncompatiblePairError
-from engine.events import Finished
-from engine.folders import DataFolder
+from engine.data.errors import BadOptionError, EngineError, IncompatiblePairError
+from engine.data.events import Finished
+from engine.data.folders import DataFolder
+from engine.data.request import DraftParams, GenerateRequest, LoadRequest, SamplingParams
+from engine.files.gguf import inspect
 from engine.llama.abort import AbortFlag
 from engine.llama.context import ContextOptions
 from engine.llama.library import Library
-from engine.models.gguf import inspect
-from engine.request import DraftParams, GenerateRequest, LoadRequest, SamplingParams
-from engine.session import Session
+from engine.serving.session import Session
 from tests.eagle_files import EagleSizes, write_eagle
 from tests.engine.conftest import THREADS
 from tests.odd_gguf import WINDOW, write_hybrid, write_recurrent, write_sliding

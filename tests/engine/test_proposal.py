@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.distribution import Distribution
-from engine.proposal import EMPTY_PROPOSAL, ROOT, Proposal
+from engine.maths.distribution import Distribution
+from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
 from tests.engine.toys import dense
 
 TREE = Proposal(

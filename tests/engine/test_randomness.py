@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from engine.distribution import Distribution
-from engine.randomness import CoupledStream, IndependentStream, random_seed
+from engine.maths.distribution import Distribution
+from engine.maths.randomness import CoupledStream, IndependentStream, random_seed
 from tests.engine.toys import dense
 
 P = dense(0.05, 0.4, 0.25, 0.2, 0.1)

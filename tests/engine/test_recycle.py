@@ -11,22 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from engine.acceptance import choose_rule, verify
 from engine.control.controller import AlwaysDraft
+from engine.data.errors import BadOptionError
+from engine.data.events import Finished, Notice
+from engine.data.folders import DataFolder
+from engine.data.request import DraftParams, GenerateRequest, LoadRequest, SamplingParams
 from engine.drafters.base import DraftRound, Observation
-from engine.drafters.recycle import SUCCESSORS, RecycleDrafter
-from engine.drafters.static_tree import Choice, static_choices
-from engine.errors import BadOptionError
-from engine.events import Finished, Notice
-from engine.folders import DataFolder
+from engine.drafters.kinds.recycle import SUCCESSORS, RecycleDrafter
+from engine.drafters.trees.static_tree import Choice, static_choices
 from engine.llama.abort import AbortFlag
 from engine.llama.library import Library
-from engine.proposal import EMPTY_PROPOSAL, ROOT, Proposal
-from engine.randomness import IndependentStream
-from engine.ranking import Ranking, rank
-from engine.request import DraftParams, GenerateRequest, LoadRequest, SamplingParams
-from engine.sampling import Sampler
-from engine.session import Session
+from engine.maths.acceptance import choose_rule, verify
+from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
+from engine.maths.randomness import IndependentStream
+from engine.maths.ranking import Ranking, rank
+from engine.maths.sampling import Sampler
+from engine.serving.session import Session
 from tests.engine.conftest import THREADS
 from tests.engine.steppers import Setting
 from tests.engine.toys import emitted, node_targets, random_toy, sequence_probability

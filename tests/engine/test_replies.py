@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 from engine.control.controller import AlwaysDraft, NeverDraft
+from engine.data.events import Finished, RoundTrace
+from engine.data.request import DraftParams, GenerateRequest, SamplingParams
 from engine.drafters.base import Drafter
 from engine.drafters.build import build_drafter
+from engine.drafters.build_context import BuildContext
 from engine.drafters.expression import parse_expression
-from engine.drafters.workshop import Workshop
-from engine.events import Finished, RoundTrace
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model
-from engine.reply import Reply, ReplySetup
-from engine.request import DraftParams, GenerateRequest, SamplingParams
-from engine.strict import exact_width
+from engine.serving.reply import Reply, ReplySetup
+from engine.serving.strict import exact_width
 from tests.engine import scripted
 from tests.engine.conftest import THREADS
 from tests.engine.scripted import ScriptedDrafter
@@ -99,7 +99,7 @@ class Replies:
 def replies(
     starter: Model, starter_path: Path, library: Library, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Replies]:
-    workshop = Workshop(
+    build = BuildContext(
         target=starter,
         context_length=256,
         threads=THREADS,
@@ -114,8 +114,8 @@ def replies(
     options = ContextOptions(
         256, 65, THREADS, max_leaves=16, flash_attention=True, exact_order=True
     )
-    early = build_drafter(parse_expression("early-exit:skip=12+16"), workshop)
-    itself = build_drafter(parse_expression(f"model:{starter_path}"), workshop)
+    early = build_drafter(parse_expression("early-exit:skip=12+16"), build)
+    itself = build_drafter(parse_expression(f"model:{starter_path}"), build)
     drafters: dict[str, Drafter] = {"early-exit": early, "itself": itself}
     with Context(starter, options, AbortFlag()) as context:
         yield Replies(starter, context, width, drafters)

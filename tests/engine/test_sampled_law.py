@@ -15,17 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from engine.acceptance import Rule, choose_rule, verify
-from engine.derived import skipped_copy
-from engine.distribution import Distribution
+from engine.data.request import SamplingParams
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
+from engine.llama.derived import skipped_copy
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
-from engine.proposal import EMPTY_PROPOSAL, ROOT, Proposal
-from engine.randomness import CoupledStream, DrawStream, IndependentStream
-from engine.request import SamplingParams
-from engine.sampling import Sampler
+from engine.maths.acceptance import Rule, choose_rule, verify
+from engine.maths.distribution import Distribution
+from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
+from engine.maths.randomness import CoupledStream, DrawStream, IndependentStream
+from engine.maths.sampling import Sampler
 from tests.engine.conftest import THREADS
 from tests.engine.g_test import Pair, p_value
 

@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engine.errors import NativeError
-from engine.request import SamplingParams
-from engine.sampling import Sampler, confidence
+from engine.data.errors import NativeError
+from engine.data.request import SamplingParams
+from engine.maths.sampling import Sampler, confidence
 
 Row = NDArray[np.float32]
 

@@ -10,22 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.derived import default_skip
+from engine.data.errors import BadOptionError
+from engine.data.folders import DataFolder
+from engine.data.prompts import BUILT_IN
+from engine.data.request import DraftParams, GenerateRequest, LoadRequest
 from engine.drafters.expression import parse_expression
-from engine.errors import BadOptionError
-from engine.folders import DataFolder
+from engine.files.measurements import Measurements
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
+from engine.llama.derived import default_skip
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
 from engine.llama.quantize import copy_without_layers
 from engine.llama.skipping import LayerSkipper
-from engine.measure.measurements import Measurements
 from engine.process.client import EngineClient
 from engine.process.messages import LoadProgress
-from engine.prompts import BUILT_IN
-from engine.request import DraftParams, GenerateRequest, LoadRequest
-from engine.session import Session
+from engine.serving.session import Session
 from engine.skip.choice import layers_to_skip
 from engine.skip.job import SearchTools, search_layers
 from engine.skip.report import (

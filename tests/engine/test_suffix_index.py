@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.drafters.suffix_index import Match, SuffixIndex
+from engine.drafters.copying.suffix_index import Match, SuffixIndex
 
 MINIMUM = 3
 texts = st.lists(st.integers(0, 3), max_size=60)

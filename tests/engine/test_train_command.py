@@ -19,17 +19,17 @@ import pytest
 
 from engine.cli import main
 from engine.cli.train_data import find_place
+from engine.data.errors import IncompatiblePairError, UnknownModelError
+from engine.data.folders import DataFolder
 from engine.drafters.expression import parse_expression
 from engine.drafters.named import resolved
-from engine.errors import IncompatiblePairError, UnknownModelError
-from engine.folders import DataFolder
 from engine.models.trained import CARD, WEIGHTS, TrainedDrafter, for_target, trained_drafters
-from engine.train.disk import estimated_bytes
+from engine.train.corpus.disk import estimated_bytes
+from engine.train.corpus.settings import CollectSettings
+from engine.train.corpus.shards import Corpus, count
+from engine.train.corpus.weights_choice import shares
 from engine.train.fitting import free_name, plan_budget
-from engine.train.settings import CollectSettings
-from engine.train.shards import Corpus, count
 from engine.train.unfinished import Progress, Unfinished, unfinished_names
-from engine.train.weights_choice import shares
 from tests.tiny_gguf import write_tiny_gguf
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,26 +14,33 @@ import numpy as np
 import pytest
 
 from app.conversations import Conversations
-from engine.errors import BadOptionError, RunError
+from engine.data.errors import BadOptionError, RunError
+from engine.data.request import Message
+from engine.files.gguf import inspect
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.many import ManyContext, ManyOptions
 from engine.llama.model import Model, ModelOptions
-from engine.models.gguf import inspect
-from engine.request import Message
 from engine.text.chat import ChatTemplate
-from engine.train.claims import Claims
-from engine.train.collect import Collector, CollectProgress, Goal
-from engine.train.disk import LIKELIEST, require_disk
-from engine.train.lane import Lane, LaneLimits
-from engine.train.likely import draw_nucleus, largest, log_sum_exp
-from engine.train.prompt_files import prompt_count, prompt_file_items
-from engine.train.prompt_list import COUNT, built_in_prompts, own_questions
-from engine.train.settings import CollectSettings, read_layers
-from engine.train.shards import Corpus, Document, ShardWriter, count
-from engine.train.sources import all_blocks, chat_items, chunks, new_tokens, own_sources, text_items
-from engine.train.work import BLOCK, Item, blocks
+from engine.train.corpus.batched_generator import BatchLimits, Lane
+from engine.train.corpus.claims import Claims
+from engine.train.corpus.collect import Collector, CollectProgress, Goal
+from engine.train.corpus.disk import LIKELIEST, require_disk
+from engine.train.corpus.likely import draw_nucleus, largest, log_sum_exp
+from engine.train.corpus.prompt_files import prompt_count, prompt_file_items
+from engine.train.corpus.prompt_list import COUNT, built_in_prompts, own_questions
+from engine.train.corpus.settings import CollectSettings, read_layers
+from engine.train.corpus.shards import Corpus, Document, ShardWriter, count
+from engine.train.corpus.sources import (
+    all_blocks,
+    chat_items,
+    chunks,
+    new_tokens,
+    own_sources,
+    text_items,
+)
+from engine.train.corpus.work import BLOCK, Item, blocks
 from tests.tiny_gguf import write_tiny_gguf
 
 LAYERS = 6
@@ -70,7 +77,7 @@ def open_lane(model: Model, sequences: int) -> tuple[ManyContext, Lane]:
     options = ManyOptions(sequences, 128, 1, read_layers(model.layers))
     context = ManyContext(model, options, AbortFlag())
     template = ChatTemplate(inspect(model.path).chat_template, "", "")
-    return context, Lane(context, template, LaneLimits(96, 24))
+    return context, Lane(context, template, BatchLimits(96, 24))
 
 
 def document(name: str, length: int, heldout: bool = False) -> Document:
@@ -289,7 +296,7 @@ def test_a_shard_that_cannot_be_read_is_not_called_damaged(tmp_path: Path) -> No
 
 def test_the_limit_of_open_files_is_raised() -> None:
     code = (
-        "import resource; from engine.machine import allow_many_files;"
+        "import resource; from engine.data.machine import allow_many_files;"
         "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1];"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard)); allow_many_files();"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 100)"

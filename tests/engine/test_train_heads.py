@@ -12,42 +12,44 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from engine.data.errors import BadOptionError, RunError, SuspendedError
 from engine.drafters.build import build_drafter
+from engine.drafters.build_context import BuildContext
 from engine.drafters.expression import parse_expression
-from engine.drafters.medusa_graph import MedusaGraph
-from engine.drafters.tap import TargetTap
-from engine.drafters.workshop import Workshop
-from engine.errors import BadOptionError, RunError, SuspendedError
+from engine.drafters.features.capture import HiddenStateCapture
+from engine.drafters.features.medusa_graph import MedusaGraph
+from engine.files.gguf import inspect
+from engine.files.gguf_data import read_tensors
+from engine.heads.eagle3_convert import convert_eagle3
+from engine.heads.eagle3_rows import complete_eagle3, lacks_rows
+from engine.heads.medusa_file import read_medusa
+from engine.heads.pairing import require_eagle3, require_medusa
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.draft_layer import Eagle3Context
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
-from engine.models.eagle3_convert import convert_eagle3
-from engine.models.eagle3_rows import complete_eagle3, lacks_rows
-from engine.models.gguf import inspect
-from engine.models.gguf_data import read_tensors
-from engine.models.heads import require_eagle3, require_medusa
-from engine.models.medusa_file import read_medusa
-from engine.train import torch_eagle3, torch_early_exit, torch_medusa
+from engine.train.corpus.settings import read_layers
+from engine.train.corpus.shards import Corpus, Document
 from engine.train.cut_file import write_cut
 from engine.train.draft_vocabulary import positions_of
 from engine.train.eagle3_file import Eagle3Weights, write_eagle3, write_published
 from engine.train.encoded import through_format
 from engine.train.medusa_output import write_container
 from engine.train.medusa_output import write_published as write_published_medusa
-from engine.train.settings import read_layers
-from engine.train.shards import Corpus, Document
 from engine.train.target_weights import TargetWeights
-from engine.train.torch_batches import learned_tokens, make_batch
-from engine.train.torch_compute import Compute, choose_compute
-from engine.train.torch_eagle3 import Eagle3Trainee
-from engine.train.torch_early_exit import EarlyExitTrainee
-from engine.train.torch_fit import Fit
-from engine.train.torch_material import Material, Sample, heldout_sample, limited, measure
-from engine.train.torch_medusa import MedusaTrainee
-from engine.train.torch_run import train
-from engine.train.torch_trainee import DraftHead, Trainee
+from engine.train.torch import eagle3 as torch_eagle3
+from engine.train.torch import early_exit as torch_early_exit
+from engine.train.torch import medusa as torch_medusa
+from engine.train.torch.batches import learned_tokens, make_batch
+from engine.train.torch.compute import Compute, choose_compute
+from engine.train.torch.dataset import Dataset, Sample, heldout_sample, limited, measure
+from engine.train.torch.eagle3 import Eagle3Student
+from engine.train.torch.early_exit import EarlyExitStudent
+from engine.train.torch.fit import Fit
+from engine.train.torch.medusa import MedusaStudent
+from engine.train.torch.run import train
+from engine.train.torch.student import DraftHead, Student
 from engine.train.training import HeadKind, TrainProgress, TrainRequest, TrainSettings
 from tests.engine.conftest import THREADS
 from tests.engine.tiny_replies import TinyReply
@@ -136,7 +138,7 @@ def test_eagle3_drafts_in_llama_cpp_what_it_drafts_in_torch(
     ground: Ground, tmp_path: Path, kind: str
 ) -> None:
     weights = shaken(torch_eagle3.initial_weights(ground.target, 0))
-    trainee = Eagle3Trainee(ground.target, weights, ground.head(ground.ids), 4, CPU)
+    student = Eagle3Student(ground.target, weights, ground.head(ground.ids), 4, CPU)
     path = tmp_path / "eagle3.gguf"
     described = Eagle3Weights(weights, ground.ids, ground.layers)
     write_eagle3(path, described, ground.target, kind, own_head=True)
@@ -159,11 +161,11 @@ def test_eagle3_drafts_in_llama_cpp_what_it_drafts_in_torch(
             rows.append(row[ground.ids].copy())
         decoder.close()
     one = ground.document(layers, layers[:, :64], TEXT)
-    batch = make_batch([one, one], 4, trainee.features, CPU)
-    for step, states_of_step in enumerate(trainee.final_states(batch)):
+    batch = make_batch([one, one], 4, student.features, CPU)
+    for step, states_of_step in enumerate(student.final_states(batch)):
         places = [i for i, row in enumerate(batch.anchors[step].tolist()) if row % 13 == ANCHOR]
         assert len(places) == 2, "once in each copy of the document"
-        logits = (states_of_step[places] @ trainee.head.rows.t()).detach().numpy()
+        logits = (states_of_step[places] @ student.head.rows.t()).detach().numpy()
         np.testing.assert_allclose(logits[0], logits[1], atol=1e-4)
         np.testing.assert_allclose(logits[0], rows[step], atol=ERRORS[kind])
 
@@ -173,7 +175,7 @@ def test_medusa_drafts_as_a_graph_what_it_drafts_in_torch(
     ground: Ground, tmp_path: Path, kind: str
 ) -> None:
     weights = shaken(torch_medusa.initial_weights(64, 3, 2))
-    trainee = MedusaTrainee(weights, ground.head(ground.ids), 3, CPU)
+    student = MedusaStudent(weights, ground.head(ground.ids), 3, CPU)
     path = tmp_path / "medusa.gguf"
     write_container(path, weights, ground.ids, ground.target, kind)
     stored = read_medusa(path)
@@ -182,12 +184,12 @@ def test_medusa_drafts_as_a_graph_what_it_drafts_in_torch(
     assert heads.bytes == stored.bytes + ground.target.head_part(ground.ids).raw.nbytes
     hidden = np.random.default_rng(0).standard_normal((13, 64)).astype(np.float16)
     one = ground.document(hidden, hidden.astype(np.float32), TEXT)
-    batch = make_batch([one], 3, trainee.features, CPU)
+    batch = make_batch([one], 3, student.features, CPU)
     graph = MedusaGraph(heads, THREADS, kind)
     graph.run(hidden[ANCHOR].astype(np.float32))
-    for head, states in enumerate(trainee.final_states(batch)):
+    for head, states in enumerate(student.final_states(batch)):
         place = batch.anchors[head].tolist().index(ANCHOR)
-        logits = (states[place] @ trainee.head.rows.t()).detach().numpy()
+        logits = (states[place] @ student.head.rows.t()).detach().numpy()
         np.testing.assert_allclose(graph.logits(head), logits, atol=ERRORS[kind])
     graph.close()
 
@@ -201,7 +203,7 @@ def test_a_cut_target_says_in_llama_cpp_what_it_says_in_torch(
     weights = shaken(torch_early_exit.initial_weights(ground.target, kept))
     stored = {name: through_format(value, kind) for name, value in weights.items()}
     head = ground.head(np.arange(ground.target.vocabulary))
-    trainee = EarlyExitTrainee(ground.target, stored, head, 2, CPU)
+    student = EarlyExitStudent(ground.target, stored, head, 2, CPU)
     path = tmp_path / "cut.gguf"
     write_cut(path, weights, kept, ground.target, kind, ground.library.log)
     assert [one.name for one in tmp_path.iterdir()] == ["cut.gguf"]
@@ -212,8 +214,8 @@ def test_a_cut_target_says_in_llama_cpp_what_it_says_in_torch(
     ):
         theirs = context.extend(TEXT).copy()
     zeros = np.zeros((13, 64), np.float32)
-    batch = make_batch([ground.document(zeros, zeros, TEXT)] * 2, 2, trainee.features, CPU)
-    ours = (trainee.final_states(batch) @ head.rows.t()).detach().numpy()
+    batch = make_batch([ground.document(zeros, zeros, TEXT)] * 2, 2, student.features, CPU)
+    ours = (student.final_states(batch) @ head.rows.t()).detach().numpy()
     np.testing.assert_allclose(ours[:13], ours[13:], atol=1e-4)
     np.testing.assert_allclose(ours[:13], theirs, atol=0.1 if kind == "F16" else 1.0)
 
@@ -258,16 +260,16 @@ def test_the_rows_are_added_when_the_drafter_is_opened(llama: Ground, tmp_path: 
     write_eagle3(tmp_path / "whole.gguf", described, llama.target, "Q8_0", own_head=True)
     tokens = []
     for name in ("small", "whole", "small"):
-        tap = TargetTap()
-        workshop = Workshop(
+        capture = HiddenStateCapture()
+        build = BuildContext(
             llama.model, 64, THREADS, 0, AbortFlag(), llama.library.log, tmp_path / "derived",
-            lambda reference: Path(reference), lambda _label, _fraction: None, tap,
+            lambda reference: Path(reference), lambda _label, _fraction: None, capture,
         )  # fmt: skip
         expression = parse_expression(f"eagle3:{tmp_path / name}.gguf")
-        drafter = build_drafter(expression, workshop)
+        drafter = build_drafter(expression, build)
         options = ContextOptions(64, 16, THREADS, layer_inputs=llama.layers)
         with Context(llama.model, options, AbortFlag()) as context:
-            tap.connect(context)
+            capture.connect(context)
             reply = TinyReply(context, drafter, TEXT, count=8)
             tokens.append([node.token for one in reply.rounds for node in one.proposed])
             drafter.close()
@@ -324,17 +326,17 @@ def test_a_sample_is_a_part_of_many_documents(llama: Ground) -> None:
     assert len(four.documents) > 2 * len(one.documents) and four.share < one.share
     rest = heldout_sample(every, 40, 4, seed=1, after=40)
     assert not {d.id for d in rest.documents} & {d.id for d in four.documents}
-    trainee = trainee_of(llama)
-    found = measure(trainee, four, CPU)
-    assert found == measure(trainee, four, CPU)
+    student = trainee_of(llama)
+    found = measure(student, four, CPU)
+    assert found == measure(student, four, CPU)
     assert found.anchors == pytest.approx(40, abs=25)
     assert heldout_sample([], 40, 4, seed=1) == Sample([], 1.0, 1)
 
 
-def trainee_of(ground: Ground) -> Trainee:
+def trainee_of(ground: Ground) -> Student:
     weights = torch_eagle3.initial_weights(ground.target, 0)
     every = np.arange(ground.target.vocabulary)
-    return Eagle3Trainee(ground.target, weights, ground.head(every), 3, CPU)
+    return Eagle3Student(ground.target, weights, ground.head(every), 3, CPU)
 
 
 def documents(ground: Ground, heldout: bool) -> list[Document]:
@@ -349,31 +351,31 @@ TRAINEES = ("eagle3", "medusa", "medusa with own rows", "early exit")
 def test_it_learns_its_training_text(llama: Ground, kind: str, compute: Compute) -> None:
     """The watched documents are the training ones, so what is measured is that it learns."""
     train_set = documents(llama, heldout=False)[:3]
-    trainee = _fresh(llama, kind)
-    before = measure(trainee, Sample(train_set), CPU)
+    student = _fresh(llama, kind)
+    before = measure(student, Sample(train_set), CPU)
     settings = replace(SETTINGS, epochs=12, batch=30, learning_rate=8e-3)
-    fitted = Fit(trainee, Material(train_set, train_set), settings, compute).run(
+    fitted = Fit(student, Dataset(train_set, train_set), settings, compute).run(
         lambda _progress: None, lambda: False
     )
     assert fitted.heldout.accepted > before.accepted + 0.2
-    assert measure(trainee, Sample(train_set), CPU).accepted == fitted.heldout.accepted
+    assert measure(student, Sample(train_set), CPU).accepted == fitted.heldout.accepted
 
 
 @pytest.mark.parametrize("kind", TRAINEES)
 def test_bfloat16_products_change_a_gradient_by_rounding_alone(llama: Ground, kind: str) -> None:
     gradients = []
     for compute in (FLOAT32, BFLOAT16):
-        trainee = _fresh(llama, kind)
+        student = _fresh(llama, kind)
         with torch.no_grad():
             generator = torch.Generator().manual_seed(4)
-            for value in trainee.parameters.values():
+            for value in student.parameters.values():
                 value.add_(0.02 * torch.randn(value.shape, generator=generator))
-        batch = make_batch(documents(llama, False)[:3], trainee.positions, trainee.features, CPU)
+        batch = make_batch(documents(llama, False)[:3], student.positions, student.features, CPU)
         with compute.products():
-            loss = trainee.loss(batch, np.random.default_rng(2))
+            loss = student.loss(batch, np.random.default_rng(2))
         assert loss.dtype == torch.float32
         loss.backward()  # type: ignore[no-untyped-call]
-        found = [value.grad for value in trainee.parameters.values()]
+        found = [value.grad for value in student.parameters.values()]
         assert all(one is not None and one.dtype == torch.float32 for one in found)
         gradients.append(torch.cat([one.flatten() for one in found if one is not None]))
     full, half = gradients
@@ -396,25 +398,25 @@ def test_auto_is_bfloat16_where_the_processor_multiplies_it(
     assert choose_compute("cpu", precision, instruction).precision == expected
 
 
-def _fresh(ground: Ground, kind: str) -> Trainee:
+def _fresh(ground: Ground, kind: str) -> Student:
     every = ground.head(np.arange(ground.target.vocabulary))
     if kind == "eagle3":
         return trainee_of(ground)
     if kind == "early exit":
         weights = torch_early_exit.initial_weights(ground.target, (0, 5))
-        return EarlyExitTrainee(ground.target, weights, every, 3, CPU)
+        return EarlyExitStudent(ground.target, weights, every, 3, CPU)
     own = every.rows.numpy() if kind == "medusa with own rows" else None
-    return MedusaTrainee(torch_medusa.initial_weights(64, 2, 1, own), every, 2, CPU)
+    return MedusaStudent(torch_medusa.initial_weights(64, 2, 1, own), every, 2, CPU)
 
 
 def weights_after(
     ground: Ground, seed: int, evaluate_every: float = 1e9
 ) -> dict[str, torch.Tensor]:
-    trainee = trainee_of(ground)
-    material = Material(documents(ground, False), documents(ground, True))
+    student = trainee_of(ground)
+    material = Dataset(documents(ground, False), documents(ground, True))
     settings = replace(SETTINGS, seed=seed, epochs=1, evaluate_every=evaluate_every)
-    Fit(trainee, material, settings, FLOAT32).run(lambda _p: None, lambda: False)
-    return trainee.parameters
+    Fit(student, material, settings, FLOAT32).run(lambda _p: None, lambda: False)
+    return student.parameters
 
 
 def test_a_seed_gives_the_same_weights(llama: Ground) -> None:
@@ -426,7 +428,7 @@ def test_a_seed_gives_the_same_weights(llama: Ground) -> None:
 
 
 def test_a_short_training_shows_how_it_goes(llama: Ground) -> None:
-    material = Material(documents(llama, False), documents(llama, True))
+    material = Dataset(documents(llama, False), documents(llama, True))
     told: list[TrainProgress] = []
     settings = replace(SETTINGS, seconds=2.0, evaluate_every=60.0)
     fitted = Fit(trainee_of(llama), material, settings, FLOAT32).run(told.append, lambda: False)
@@ -435,7 +437,7 @@ def test_a_short_training_shows_how_it_goes(llama: Ground) -> None:
 
 
 def test_an_interrupted_run_ends_where_a_whole_one_does(llama: Ground, tmp_path: Path) -> None:
-    material = Material(documents(llama, False), documents(llama, True))
+    material = Dataset(documents(llama, False), documents(llama, True))
     whole = trainee_of(llama)
     expected = Fit(whole, material, SETTINGS, FLOAT32).run(lambda _p: None, lambda: False)
     steps: list[int] = []

@@ -11,18 +11,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import IncompatiblePairError
+from engine.data.errors import IncompatiblePairError
+from engine.files.gguf_data import read_tensors, write_gguf
+from engine.files.gguf_header import read_header
+from engine.files.tensor_data import TensorData
 from engine.llama.dequantize import dequantize
 from engine.llama.ggml import quantize
-from engine.models.gguf_data import read_tensors, write_gguf
-from engine.models.gguf_header import read_header
-from engine.models.tensor_data import TensorData
+from engine.train.corpus.shards import Document
 from engine.train.draft_vocabulary import choose_tokens, positions_of
 from engine.train.heldout import Drafts, figures, joined
-from engine.train.shards import Document
-from engine.train.torch_batches import Features, anchors_of, make_batch, plan_batches
-from engine.train.torch_eagle3 import with_head_norm
-from engine.train.torch_loss import make_goals, soft_cross_entropy
+from engine.train.torch.batches import Features, anchors_of, make_batch, plan_batches
+from engine.train.torch.eagle3 import with_head_norm
+from engine.train.torch.loss import make_goals, soft_cross_entropy
 from engine.train.trainable import obstacle, require_trainable
 from engine.train.training import HeadKind
 from tests.tiny_gguf import write_tiny_gguf

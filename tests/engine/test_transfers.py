@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import DownloadError
-from engine.models.download_job import SpeedMeter
-from engine.models.download_process import ownership
-from engine.models.transfer import part_names, quant_of_name
+from engine.data.errors import DownloadError
+from engine.downloads.job import SpeedMeter
+from engine.downloads.process import ownership
+from engine.downloads.transfer import part_names, quant_of_name
 
 
 def test_speed_is_over_the_last_seconds() -> None:

@@ -11,16 +11,16 @@ import pytest
 
 from engine.cli import main
 from engine.control.cost import CostModel, DraftCost
-from engine.folders import DataFolder
+from engine.data.folders import DataFolder
+from engine.data.request import DraftParams, GenerateRequest, LoadRequest
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
 from engine.measure.calibrate import Calibration, calibrate, measure_passes
-from engine.measure.setups import SetupTrial, fastest, thread_counts
-from engine.measure.tuning import Setup, chat_seconds
 from engine.process.client import EngineClient
-from engine.request import DraftParams, GenerateRequest, LoadRequest
+from engine.serving.setups import SetupTrial, fastest, thread_counts
+from engine.serving.tuning import Setup, chat_seconds
 from tests.tiny_gguf import write_tiny_gguf
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from engine.acceptance import choose_rule, verify
 from engine.control.controller import AlwaysDraft
-from engine.decode import LoopOptions, RoundLoop, Streams
-from engine.errors import BadOptionError
-from engine.events import Finished, RoundTrace
-from engine.proposal import EMPTY_PROPOSAL, ROOT, Proposal
-from engine.randomness import IndependentStream
-from engine.request import DraftParams, SamplingParams
-from engine.sampling import Sampler
-from engine.stats import Stats
-from engine.typical import is_typical, typical_path
+from engine.data.errors import BadOptionError
+from engine.data.events import Finished, RoundTrace
+from engine.data.request import DraftParams, SamplingParams
+from engine.data.stats import Stats
+from engine.decode.loop import LoopOptions, RoundLoop, Streams
+from engine.maths.acceptance import choose_rule, verify
+from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
+from engine.maths.randomness import IndependentStream
+from engine.maths.sampling import Sampler
+from engine.maths.typical import is_typical, typical_path
 from tests.engine.scripted import (
     ScriptedDrafter,
     ToyTarget,

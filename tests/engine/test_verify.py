@@ -10,13 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.errors import BadOptionError
-from engine.events import EmittedToken, Finished, RoundSeconds, RoundTrace, RunEvent
-from engine.prompts import BUILT_IN, TrialPrompt, read_prompts
-from engine.randomness import CoupledStream
-from engine.request import GenerateRequest, SamplingParams
-from engine.stats import Stats
-from engine.verify import (
+from engine.bench.verify import (
     NEAR_TIE,
     EqualityReport,
     VerifyReport,
@@ -24,6 +18,12 @@ from engine.verify import (
     check_law,
     compare_samples,
 )
+from engine.data.errors import BadOptionError
+from engine.data.events import EmittedToken, Finished, RoundSeconds, RoundTrace, RunEvent
+from engine.data.prompts import BUILT_IN, TrialPrompt, read_prompts
+from engine.data.request import GenerateRequest, SamplingParams
+from engine.data.stats import Stats
+from engine.maths.randomness import CoupledStream
 
 PLAIN = (5, 6, 7)
 PROMPTS = (TrialPrompt("one"), TrialPrompt("two"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.control.controller import AlwaysDraft, NeverDraft
+from engine.data.events import Notice, RoundTrace
+from engine.data.request import Coupling, DraftParams, GenerateRequest, SamplingParams
 from engine.drafters.base import Drafter
-from engine.events import Notice, RoundTrace
 from engine.llama.context import Context
-from engine.reply import Reply, ReplySetup
-from engine.request import Coupling, DraftParams, GenerateRequest, SamplingParams
+from engine.serving.reply import Reply, ReplySetup
 
 GREEDY = SamplingParams(temperature=0.0)
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from engine.acceptance import Rule, Verdict, verify
-from engine.distribution import Distribution
-from engine.proposal import ROOT, Proposal
+from engine.maths.acceptance import Rule, Verdict, verify
+from engine.maths.distribution import Distribution
+from engine.maths.proposal import ROOT, Proposal
 from tests.fakes import BranchingStream, outcomes
 
 Prefix = tuple[int, ...]

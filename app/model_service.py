@@ -1,0 +1,253 @@
+"""What the page needs to know of models: which there are, which fit together, downloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from app.choices import ModelChoice, TrainedChoice, size_text
+from engine.data.errors import UnknownModelError
+from engine.data.folders import DataFolder
+from engine.data.request import LoadRequest
+from engine.downloads.hub_fetch import list_hub_files
+from engine.downloads.job import DownloadSnapshot
+from engine.downloads.manager import Downloads
+from engine.downloads.transfer import RepoFile
+from engine.drafters.heads_argument import parse_heads
+from engine.files.gguf import inspect
+from engine.heads.folder import folder_obstacle
+from engine.heads.pairing import HEAD_KINDS, heads_obstacle, mtp_obstacle
+from engine.models.catalogue import Catalogue
+from engine.models.entry import HUB_PREFIX, parse_hub_reference
+from engine.models.library import KnownModel, known_models
+from engine.models.locate import locate
+from engine.models.memory import ModelPlan, check_fit, default_context, free_ram
+from engine.models.pair import check_files
+from engine.models.trained import TrainedDrafter, model_sha256, trained_drafters
+from engine.train.corpus.collection import corpus_folder
+from engine.train.corpus.disk import estimated_bytes
+from engine.train.corpus.settings import CollectSettings
+from engine.train.corpus.shards import count
+from engine.train.forecast import Forecast, TrainingBudget, target_forecast
+from engine.train.trainable import require_trainable
+from engine.train.training import HeadKind, TrainSettings
+
+TRAINED_NAMES = {"medusa": "Medusa heads", "eagle3": "EAGLE-3", "early-exit": "Distilled"}
+
+
+class ModelService(Protocol):
+    """All calls may block for a moment (files, network); errors are EngineErrors."""
+
+    def models(self) -> tuple[ModelChoice, ...]: ...
+
+    def obstacle(self, target: str, drafter: str) -> str | None:
+        """Why a model cannot draft for a target, None if it can."""
+        ...
+
+    def trained(self, target: str) -> tuple[TrainedChoice, ...]:
+        """Drafters that were trained here or ship, for the target or for others."""
+        ...
+
+    def memory_warning(self, request: LoadRequest, drafters: tuple[str, ...], in_use: int) -> str:
+        """What to know before this load, "" if there is plenty. in_use: bytes it will replace."""
+        ...
+
+    def hidden_size(self, model: str) -> int:
+        """Of a model that is here, 0 if it is not known."""
+        ...
+
+    def training_forecast(
+        self, kind: HeadKind, target: str, budget: TrainingBudget, settings: TrainSettings
+    ) -> Forecast | None:
+        """What a training would bring, None if the target was never measured here.
+
+        IncompatiblePairError when there is nothing of that kind to learn from it.
+        """
+        ...
+
+    def training_bytes(self, target: str, tokens: int) -> int:
+        """What so many answer tokens take on disk beside those that are there."""
+        ...
+
+    def repository_files(self, repository: str) -> tuple[RepoFile, ...]: ...
+
+    def fetch_model(self, model: str) -> None: ...
+
+    def fetch_file(self, repository: str, name: str) -> None: ...
+
+    def downloads(self) -> tuple[DownloadSnapshot, ...]: ...
+
+    def cancel(self, download: str) -> None: ...
+
+    def retry(self, download: str) -> None: ...
+
+    def dismiss(self, download: str) -> None:
+        """Take an ended download off the list."""
+        ...
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Called, from any thread, whenever a download has changed."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LibraryModelService:
+    """The shelf over the engine's model library; reads the catalogue afresh at every question."""
+
+    def __init__(self, folder: DataFolder) -> None:
+        self._folder = folder
+        self._downloads = Downloads(folder)
+
+    def models(self) -> tuple[ModelChoice, ...]:
+        return tuple(_choice(model) for model in self._known())
+
+    def obstacle(self, target: str, drafter: str) -> str | None:
+        known = {model.id: model for model in self._known()}
+        ours, theirs = known.get(target), known.get(drafter)
+        if ours is None or theirs is None:
+            return "no longer there"
+        if ours.path is not None and theirs.path is not None:
+            if ours.problem or theirs.problem:
+                return theirs.problem or ours.problem
+            if ours.heads is not None:
+                return f"the target needs {ours.heads.method}"
+            if theirs.heads is not None:
+                return folder_obstacle(ours.path, theirs.path) or None
+            if theirs.info is not None and theirs.info.needs in HEAD_KINDS:
+                return heads_obstacle(ours.path, theirs.path) or None
+            return check_files(ours.path, theirs.path).reason or None
+        return _catalogue_obstacle(ours, theirs)
+
+    def trained(self, target: str) -> tuple[TrainedChoice, ...]:
+        known = next((one for one in self._known() if one.id == target), None)
+        found = trained_drafters(self._folder)
+        if known is None or known.path is None or not found:
+            return ()
+        sha256 = model_sha256(known.path, self._folder)
+        return tuple(_trained_choice(one, sha256) for one in found)
+
+    def memory_warning(self, request: LoadRequest, drafters: tuple[str, ...], in_use: int) -> str:
+        """Only a warning: whether it can be loaded is the engine's to say, which knows the GPU."""
+        models = [request.target, *(name for name in map(_model_of, drafters) if name)]
+        catalogue = Catalogue.load(self._folder)
+        infos = [inspect(locate(name, catalogue, self._folder).path) for name in models]
+        context = request.context_length or default_context(infos[0])
+        plans = [ModelPlan(info, swa_full=False) for info in infos]
+        report = check_fit(plans, context, free_ram() + in_use)
+        return report.message if report.level == "warn" else ""
+
+    def hidden_size(self, model: str) -> int:
+        known = next((one for one in self._known() if one.id == model), None)
+        return known.info.embedding_length if known is not None and known.info is not None else 0
+
+    def training_forecast(
+        self, kind: HeadKind, target: str, budget: TrainingBudget, settings: TrainSettings
+    ) -> Forecast | None:
+        found = locate(target, Catalogue.load(self._folder), self._folder)
+        require_trainable(kind, found.path)
+        sha256 = model_sha256(found.path, self._folder)
+        return target_forecast(kind, found, sha256, self._folder, budget, settings)
+
+    def training_bytes(self, target: str, tokens: int) -> int:
+        found = locate(target, Catalogue.load(self._folder), self._folder)
+        sha256 = model_sha256(found.path, self._folder)
+        folder = corpus_folder(self._folder.training, found, sha256)
+        wanted = CollectSettings(str(folder), str(found.path), answer_tokens=tokens)
+        return int(estimated_bytes(wanted, count(folder).answer_tokens, 0.0))
+
+    def repository_files(self, repository: str) -> tuple[RepoFile, ...]:
+        if parse_hub_reference(f"{HUB_PREFIX}{repository}/x.gguf") is None:
+            raise UnknownModelError("write the repository as owner/repo")
+        return list_hub_files(repository)
+
+    def fetch_model(self, model: str) -> None:
+        entry = Catalogue.load(self._folder).get(model)
+        if entry is None:
+            raise UnknownModelError(f"{model} is not in the catalogue")
+        self._downloads.start(entry)
+
+    def fetch_file(self, repository: str, name: str) -> None:
+        source = parse_hub_reference(f"{HUB_PREFIX}{repository}/{name}")
+        if source is None:
+            raise UnknownModelError(f"{repository}/{name} is not a file of the Hub")
+        self._downloads.start(source)
+
+    def downloads(self) -> tuple[DownloadSnapshot, ...]:
+        return self._downloads.jobs()
+
+    def cancel(self, download: str) -> None:
+        self._downloads.cancel(download)
+
+    def retry(self, download: str) -> None:
+        self._downloads.retry(download)
+
+    def dismiss(self, download: str) -> None:
+        self._downloads.dismiss(download)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        self._downloads.subscribe(listener)
+
+    def close(self) -> None:
+        self._downloads.close()
+
+    def _known(self) -> tuple[KnownModel, ...]:
+        return known_models(Catalogue.load(self._folder), self._folder)
+
+
+def _choice(model: KnownModel) -> ModelChoice:
+    entry = model.entry
+    needs = model.info.needs if model.info is not None else None
+    heads = HEAD_KINDS.get(needs or "", "")
+    if model.heads is not None:
+        needs, heads = model.heads.method, model.heads.kind
+    quant = model.quant or (model.heads.method if model.heads is not None else "")
+    parts = [quant, model.licence, _origin(model)]
+    return ModelChoice(
+        id=model.id,
+        name=model.name,
+        bytes=model.bytes,
+        downloaded=model.path is not None,
+        detail=" · ".join(part for part in parts if part),
+        downloadable=model.path is None and entry is not None and bool(entry.sources),
+        drafters=entry.drafters if entry else (),
+        problem=model.problem or (f"needs {needs}" if needs else ""),
+        heads=heads,
+        mtp_problem=mtp_obstacle(model.info) if model.info is not None else "not downloaded",
+    )
+
+
+def _trained_choice(one: TrainedDrafter, sha256: str) -> TrainedChoice:
+    parts = [
+        size_text(one.weights.stat().st_size),
+        f"{one.accepted:.2f} tokens kept a draft on text it had not seen",
+        "came with Forerun" if one.shipped else "trained here",
+    ]
+    return TrainedChoice(
+        value=one.reference,
+        label=f"{TRAINED_NAMES[one.kind]} {one.name}",
+        detail=" · ".join(parts),
+        reason=None if one.target_sha256 == sha256 else f"trained for {one.target_name}",
+    )
+
+
+def _origin(model: KnownModel) -> str:
+    return {"folder": "in your folder", "derived": "made here", "hub": "from the Hub"}.get(
+        model.origin, ""
+    )
+
+
+def _catalogue_obstacle(target: KnownModel, drafter: KnownModel) -> str | None:
+    """Before both files are here, the catalogue's word on tokenizers is all there is."""
+    if target.entry is None or drafter.entry is None:
+        return None
+    ours, theirs = target.entry.tokenizer, drafter.entry.tokenizer
+    return None if ours == theirs else f"tokenizer {theirs} against {ours}"
+
+
+def _model_of(drafter: str) -> str | None:
+    kind, _, argument = drafter.removeprefix("tree(").removesuffix(")").partition(":")
+    if kind in HEAD_KINDS.values():
+        argument = parse_heads(kind, argument).file
+        return argument if argument.endswith(".gguf") else None
+    return argument if kind in ("model", "tli") else None

@@ -1,0 +1,265 @@
+"""Is a real pair's text exactly the target's? Greedy and seeded equality, and the sampled law."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from engine.data.events import Finished, RoundTrace, RunEvent
+from engine.data.prompts import TrialPrompt
+from engine.data.request import (
+    Coupling,
+    DraftParams,
+    GenerateRequest,
+    Message,
+    SamplingParams,
+    Speculate,
+)
+from engine.maths.randomness import CoupledStream
+
+NEAR_TIE = 1.0
+"""Logits move by up to this much between kernels for one and for many rows (measured: 0.8)."""
+
+SIGNIFICANCE = 0.001
+_PERMUTATIONS = 2000
+
+Generate = Callable[[GenerateRequest], Sequence[RunEvent]]
+"""Runs a request to its end and returns its events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first token where plain and speculative text part. gap: in logits, of the two there."""
+
+    prompt: str
+    position: int
+    plain_token: int
+    speculative_token: int
+    gap: float
+
+
+@dataclass(frozen=True, slots=True)
+class EqualityReport:
+    """differences with a gap up to `tolerance` are near-ties: kernels rounded differently."""
+
+    prompts: int
+    identical: int
+    tolerance: float
+    differences: tuple[Difference, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(difference.gap <= self.tolerance for difference in self.differences)
+
+    def to_json(self) -> dict[str, Any]:
+        """An infinite gap, which JSON does not have, is null."""
+        rows = [
+            asdict(one) | {"gap": one.gap if math.isfinite(one.gap) else None}
+            for one in self.differences
+        ]
+        return {**asdict(self), "differences": rows, "ok": self.ok}
+
+
+@dataclass(frozen=True, slots=True)
+class LawReport:
+    """Two-sample G-test of the first two tokens. detectable_tv: what these draws would notice."""
+
+    draws: int
+    g: float
+    p_value: float
+    detectable_tv: float
+
+    @property
+    def ok(self) -> bool:
+        return self.p_value >= SIGNIFICANCE
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    greedy: EqualityReport
+    seeded: EqualityReport
+    sampled: LawReport | None
+
+    @property
+    def ok(self) -> bool:
+        return self.greedy.ok and self.seeded.ok and (self.sampled is None or self.sampled.ok)
+
+    def to_json(self) -> dict[str, Any]:
+        sampled = None
+        if self.sampled is not None:
+            sampled = {**asdict(self.sampled), "ok": self.sampled.ok}
+        return {
+            "ok": self.ok,
+            "greedy": self.greedy.to_json(),
+            "seeded": self.seeded.to_json(),
+            "sampled": sampled,
+        }
+
+
+def check_equality(
+    generate: Generate,
+    prompts: Sequence[TrialPrompt],
+    sampling: SamplingParams,
+    max_tokens: int,
+    tolerance: float,
+) -> EqualityReport:
+    """The same text with and without speculation, prompt by prompt.
+
+    For temperature > 0 the coupling "seed" is used: then the text depends on the seed alone.
+    """
+    differences = []
+    coupling: Coupling = "seed" if sampling.temperature > 0 else "best"
+    for prompt in prompts:
+        request = GenerateRequest(
+            messages=(Message("user", prompt.text),),
+            max_tokens=max_tokens,
+            sampling=sampling,
+            drafting=DraftParams(speculate="off", coupling=coupling),
+        )
+        always = replace(request, drafting=DraftParams(speculate="always", coupling=coupling))
+        plain, speculative = _choices(generate(request)), _choices(generate(always))
+        if [choice.token for choice in plain] != [choice.token for choice in speculative]:
+            differences.append(_difference(generate, request, plain, speculative))
+    return EqualityReport(
+        len(prompts), len(prompts) - len(differences), tolerance, tuple(differences)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A token of a reply. index: its place in the context. p: as the pass saw it that chose it."""
+
+    token: int
+    index: int
+    p: float
+
+
+def _choices(events: Sequence[RunEvent]) -> list[_Choice]:
+    return [
+        _Choice(emitted.token, event.position + offset, emitted.p)
+        for event in events
+        if isinstance(event, RoundTrace)
+        for offset, emitted in enumerate(event.emitted)
+    ]
+
+
+def _difference(
+    generate: Generate,
+    request: GenerateRequest,
+    plain: Sequence[_Choice],
+    speculative: Sequence[_Choice],
+) -> Difference:
+    position = next(
+        (i for i, (a, b) in enumerate(zip(plain, speculative, strict=False)) if a.token != b.token),
+        min(len(plain), len(speculative)),
+    )
+    at = [reply[position] if position < len(reply) else None for reply in (plain, speculative)]
+    if at[0] is None or at[1] is None:
+        gap = math.inf
+    elif request.sampling.temperature > 0:
+        gap = _race_gap(request.sampling, at[0], at[1])
+    else:
+        gap = top_two_gap(generate, request, tuple(choice.token for choice in plain[:position]))
+    return Difference(
+        prompt=request.messages[0].content[:80],
+        position=position,
+        plain_token=-1 if at[0] is None else at[0].token,
+        speculative_token=-1 if at[1] is None else at[1].token,
+        gap=gap,
+    )
+
+
+def _race_gap(sampling: SamplingParams, first: _Choice, second: _Choice) -> float:
+    """Distance of two tokens in the coupled race that log p + Gumbel noise decides, in logits.
+
+    Two likely tokens can be a near-tie there although one is far more likely than the other.
+    """
+    stream = CoupledStream(sampling.seed or 0)
+    scores = []
+    for choice in (first, second):
+        arrival = stream.exponentials(np.array([choice.token]), choice.index)[0]
+        scores.append(math.log(choice.p / arrival) if choice.p > 0.0 else -math.inf)
+    return abs(scores[0] - scores[1]) * sampling.temperature
+
+
+def top_two_gap(
+    generate: Generate, request: GenerateRequest, continuation: tuple[int, ...]
+) -> float:
+    """Between the two likeliest tokens p1 / p2 is exp(gap), and either one's p tells it."""
+    events = generate(
+        replace(
+            request,
+            continuation=continuation,
+            max_tokens=1,
+            sampling=SamplingParams(temperature=1.0, top_k=2, seed=0),
+            drafting=DraftParams(speculate="off"),
+        )
+    )
+    p = next(event.emitted[0].p for event in events if isinstance(event, RoundTrace))
+    return abs(math.log(p / (1.0 - p))) if 0.0 < p < 1.0 else math.inf
+
+
+def check_law(
+    generate: Generate, prompt: TrialPrompt, sampling: SamplingParams, draws: int
+) -> LawReport:
+    """First two tokens, `draws` times plain and `draws` times speculative, other seeds each."""
+    request = GenerateRequest(messages=(Message("user", prompt.text),), max_tokens=2)
+    samples: list[list[tuple[int, ...]]] = []
+    modes: tuple[Speculate, ...] = ("off", "always")
+    for offset, speculate in enumerate(modes):
+        drafting = DraftParams(speculate, draft_max=2)
+        samples.append(
+            [
+                _tokens(
+                    generate(
+                        replace(
+                            request,
+                            sampling=replace(sampling, seed=2 * draw + offset),
+                            drafting=drafting,
+                        )
+                    )
+                )
+                for draw in range(draws)
+            ]
+        )
+    return compare_samples(samples[0], samples[1])
+
+
+def compare_samples(
+    first: Sequence[tuple[int, ...]], second: Sequence[tuple[int, ...]]
+) -> LawReport:
+    """G statistic of two equally large samples and its permutation p-value."""
+    counts = Counter(first) + Counter(second)
+    common = [value for value, count in counts.most_common() if count >= 10]
+    cells = {value: index for index, value in enumerate(common)}
+    labels = np.array([cells.get(value, len(common)) for value in (*first, *second)])
+    draws = len(first)
+    generator = np.random.Generator(np.random.Philox(20))
+    observed = _g_statistic(labels[:draws], labels[draws:], len(common) + 1)
+    exceeded = 0
+    for _ in range(_PERMUTATIONS):
+        shuffled = generator.permutation(labels)
+        exceeded += _g_statistic(shuffled[:draws], shuffled[draws:], len(common) + 1) >= observed
+    p_value = (exceeded + 1) / (_PERMUTATIONS + 1)
+    shares = np.bincount(labels, minlength=len(common) + 1) / len(labels)
+    # Mean distance of two samples of the same law: anything below it drowns in the noise.
+    detectable = float(0.5 * np.sum(np.sqrt(4.0 * shares * (1.0 - shares) / (np.pi * draws))))
+    if not common:  # too few draws for even one cell: nothing would show
+        detectable = 1.0
+    return LawReport(draws, observed, p_value, detectable)
+
+
+def _g_statistic(first: Any, second: Any, cells: int) -> float:
+    observed = np.stack([np.bincount(first, minlength=cells), np.bincount(second, minlength=cells)])
+    expected = observed.sum(axis=0) / 2.0
+    terms = observed * np.log(np.where(observed > 0, observed / np.maximum(expected, 1e-12), 1.0))
+    return float(2.0 * terms.sum())
+
+
+def _tokens(events: Sequence[RunEvent]) -> tuple[int, ...]:
+    return next(event.tokens for event in events if isinstance(event, Finished))

@@ -1,0 +1,73 @@
+"""What is known of every drafter, for each kind of text: the memory of automatic drafting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from engine.control.drafter_statistics import DrafterStatistics
+from engine.control.speed_record import SpeedRecord
+
+TextKind = Literal["greedy", "sampled"]
+"""How a reply is chosen: a drafter's confidence means something else for each."""
+
+_VERSION = 3
+
+
+class DraftingMemory:
+    """An account is opened when it is asked for."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[tuple[str, TextKind], DrafterStatistics] = {}
+        self._speeds: dict[TextKind, SpeedRecord] = {}
+
+    def of(self, drafter: str, kind: TextKind) -> DrafterStatistics:
+        return self._accounts.setdefault((drafter, kind), DrafterStatistics())
+
+    def speed(self, kind: TextKind) -> SpeedRecord:
+        """Of the whole pair, whoever drafted."""
+        return self._speeds.setdefault(kind, SpeedRecord())
+
+    def speed_ups(self) -> dict[TextKind, float]:
+        """By kind of text, where enough was written."""
+        found = {kind: record.speed_up for kind, record in self._speeds.items()}
+        return {kind: value for kind, value in found.items() if value is not None}
+
+    def begin_reply(self) -> None:
+        for account in self._accounts.values():
+            account.begin_reply()
+        for record in self._speeds.values():
+            record.begin_reply()
+
+    def fade_others(self, drafter: str, kind: TextKind, tokens: int) -> None:
+        """Tokens went by without a look from the drafters that were not asked."""
+        for (name, of_kind), account in self._accounts.items():
+            if name != drafter and of_kind == kind:
+                account.looks.fade(tokens)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": _VERSION,
+            "accounts": {
+                f"{kind} {drafter}": account.to_json()
+                for (drafter, kind), account in self._accounts.items()
+            },
+            "speeds": {kind: record.to_json() for kind, record in self._speeds.items()},
+        }
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> DraftingMemory:
+        """ValueError, TypeError or KeyError when the content is not what to_json writes."""
+        if content["version"] != _VERSION:
+            raise ValueError("written by another version")
+        accounts = DraftingMemory()
+        for key, value in content["accounts"].items():
+            kind, _, drafter = key.partition(" ")
+            accounts._accounts[drafter, _text_kind(kind)] = DrafterStatistics.from_json(value)
+        for kind, value in content["speeds"].items():
+            accounts._speeds[_text_kind(kind)] = SpeedRecord.from_json(value)
+        return accounts
+
+
+def _text_kind(name: str) -> TextKind:
+    return "sampled" if name == "sampled" else "greedy"

@@ -1,0 +1,1 @@
+"""Plain data that every floor may use: requests, events, figures, errors, folders."""

@@ -1,0 +1,1 @@
+"""Fetching models: the Hub, the package index, and their child processes."""

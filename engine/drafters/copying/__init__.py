@@ -1,0 +1,1 @@
+"""What the lookup copies from, and how sure it may be of it."""

@@ -1,0 +1,91 @@
+"""best(A,B,...): the member whose round is expected to save most time drafts it.
+
+Where nothing is measured, the member that agreed most with the target of late.
+
+Chosen before anything is drawn, so it cannot bias the draft's law. Only the member that drafts
+costs anything; the others get a round now and then, so that a better one is found out (a bandit
+over drafters: BanditSpec, 2505.15141).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.drafters.base import Drafter, DraftPolicy, DraftRound, Observation
+from engine.drafters.ensembles.group import Group
+from engine.maths.acceptance import agreement
+from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, MemberPrediction, Proposal
+
+_MEMORY = 0.95
+_PRIOR = 0.9
+_EXPLORE_EVERY = 12
+"""Every so many rounds the member that has waited longest drafts."""
+
+
+@dataclass(slots=True)
+class _Record:
+    """agreement: moving average over the places where the target verified the member's token."""
+
+    agreement: float = _PRIOR
+    last_round: int = 0
+
+
+class BestDrafter(Group):
+    kind = "best"
+    takes_turns = True
+    description = "the one of its members that agreed most with the target of late"
+
+    def __init__(self, members: Sequence[Drafter]) -> None:
+        super().__init__(members)
+        self._records = {member.name: _Record() for member in members}
+        self._round_number = 0
+        self._chosen: Drafter | None = None
+
+    def propose(self, round_: DraftRound) -> Proposal:
+        """The best member's proposal; the next best one's where it has nothing to say."""
+        self.open_round(round_)
+        self._round_number += 1
+        self._chosen = None
+        for member in self._order(round_.policy):
+            with self.guarded(member):
+                proposal = member.propose(round_)
+                if len(proposal):
+                    self._chosen = member
+                    self._records[member.name].last_round = self._round_number
+                    return proposal
+        return EMPTY_PROPOSAL
+
+    def _order(self, policy: DraftPolicy) -> list[Drafter]:
+        """From the text and earlier rounds alone: nothing of this round has been drawn yet."""
+        explores = self._round_number % _EXPLORE_EVERY == 0
+
+        def rank(member: Drafter) -> tuple[int, float, float]:
+            record = self._records[member.name]
+            waited = self._round_number - record.last_round
+            return (waited if explores else 0, policy.worth(member.name), record.agreement)
+
+        return sorted(self.present(), key=rank, reverse=True)
+
+    def observe(self, observation: Observation) -> None:
+        if self._chosen is not None:
+            record = self._records[self._chosen.name]
+            for kept in _agreements(observation):
+                record.agreement += (1.0 - _MEMORY) * (kept - record.agreement)
+        super().observe(observation)
+
+
+def _agreements(observation: Observation) -> list[float]:
+    """Chance that the target keeps what was proposed, at each place that it reached.
+
+    Not whether it did: the chance varies less. Only the first node of siblings counts.
+    """
+    proposal = observation.proposal
+    agreements = []
+    for depth, p in enumerate(observation.targets):
+        node = ROOT if depth == 0 else observation.accepted_path[depth - 1]
+        children = proposal.children(node)
+        if children:
+            token, q = proposal.tokens[children[0]], proposal.distributions[children[0]]
+            agreements.append(agreement(MemberPrediction("", node, token, q, 1.0), p))
+    return agreements

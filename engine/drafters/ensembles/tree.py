@@ -1,0 +1,132 @@
+"""tree(D): the draft of D, with its next-best tokens beside it where they are likely enough.
+
+Which siblings are worth a place is decided by joint probability over the whole draft, as EAGLE-2
+does (Li et al. 2024, 2406.16858); they are leaves, so they cost no draft step. Greedy drafts get
+point masses; sampled ones get a second draw without replacement (Chen et al. 2024, 2402.12374).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from engine.drafters.base import DraftPolicy, DraftRound, StepDrafter
+from engine.drafters.ensembles.group import Group
+from engine.drafters.ensembles.owned import OwnedPolicy
+from engine.drafters.stepping import choose
+from engine.maths.distribution import Distribution
+from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
+
+MOST_SIBLINGS = 12
+_PER_NODE = 3
+_LOWEST_CHANCE = 0.02
+"""Of being on the path: less likely siblings are left out even where a pass costs nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sibling:
+    """Another token below `parent`. chance: of being on the path, as the drafter sees it."""
+
+    chance: float
+    parent: int
+    token: int
+    q: Distribution | None
+
+
+class TreeDrafter(Group):
+    kind = "tree"
+
+    def __init__(self, member: StepDrafter) -> None:
+        super().__init__([member])
+        self._member = member
+        self.description = f"{member.description}, with its next-best tokens beside"
+
+    @property
+    def max_leaves(self) -> int:
+        return 1 + MOST_SIBLINGS
+
+    def prepare(self, policy: DraftPolicy) -> None:
+        super().prepare(OwnedPolicy(policy, self.name))
+
+    def propose(self, round_: DraftRound) -> Proposal:
+        self.open_round(round_)
+        member, policy = self._member, round_.policy
+        owned = replace(round_, policy=OwnedPolicy(policy, self.name))
+        if not member.start(owned) or not policy.may_start(self.name):
+            return EMPTY_PROPOSAL
+        tokens: list[int] = []
+        distributions: list[Distribution | None] = []
+        siblings: list[_Sibling] = []
+        path_chance = 1.0
+        for depth in range(1, min(round_.max_depth, round_.max_nodes) + 1):
+            if not policy.may_step(self.name, depth):
+                break
+            confidence = member.peek()
+            if confidence is None:
+                break
+            if not policy.should_continue(self.name, depth, confidence):
+                break
+            token, q = choose(round_, member.distribution(), len(tokens))
+            parent = len(tokens) - 1
+            if q is None:
+                siblings += self._next_best(token, parent, path_chance)
+            else:
+                left = path_chance * (1.0 - confidence)
+                rows = 1 + depth + len(siblings)
+                if self._has_room(len(siblings), left) and policy.worth_adding(
+                    self.name, left, rows
+                ):
+                    siblings += _second_draw(round_, q, token, parent, left)
+            tokens.append(token)
+            distributions.append(q)
+            member.advance(token)
+            path_chance *= confidence
+        return self._tree(round_, tokens, distributions, siblings)
+
+    def _next_best(self, token: int, parent: int, path_chance: float) -> list[_Sibling]:
+        return [
+            _Sibling(path_chance * chance, parent, other, None)
+            for other, chance in self._member.alternatives(_PER_NODE)
+            if other != token
+        ]
+
+    @staticmethod
+    def _has_room(siblings: int, chance: float) -> bool:
+        return siblings < MOST_SIBLINGS and chance >= _LOWEST_CHANCE
+
+    def _tree(
+        self,
+        round_: DraftRound,
+        tokens: Sequence[int],
+        distributions: Sequence[Distribution | None],
+        siblings: Sequence[_Sibling],
+    ) -> Proposal:
+        """The trunk first, so that a limit on the nodes cuts siblings, drawn ones in order."""
+        kept = [sibling for sibling in siblings if sibling.q is not None]
+        free = [sibling for sibling in siblings if sibling.q is None]
+        for sibling in sorted(free, key=lambda one: -one.chance):
+            rows = 1 + len(tokens) + len(kept)
+            if not self._has_room(len(kept), sibling.chance) or rows > round_.max_nodes:
+                break
+            if not round_.policy.worth_adding(self.name, sibling.chance, rows):
+                break
+            kept.append(sibling)
+        count = len(tokens)
+        return Proposal(
+            (*tokens, *(sibling.token for sibling in kept)),
+            (*range(ROOT, count - 1), *(sibling.parent for sibling in kept)),
+            (self._member.name,) * (count + len(kept)),
+            (*distributions, *(sibling.q for sibling in kept)),
+            tuple(self._member.ballots()),
+        )
+
+
+def _second_draw(
+    round_: DraftRound, q: Distribution, first: int, parent: int, chance: float
+) -> list[_Sibling]:
+    """Another token of the same q; the decision to draw it looked at nothing drawn from it."""
+    others = q.ids != first
+    mass = q.probabilities[others]
+    left = Distribution(q.ids[others], mass / mass.sum())
+    token = round_.stream.draw(left, len(round_.context) + parent + 1)
+    return [_Sibling(chance, parent, token, q)]

@@ -1,0 +1,211 @@
+"""union(A,B,...): one tree of what all members propose, verified in one pass.
+
+Nodes that were not drawn at random are merged where members agree. A node that was drawn stays
+apart even if another member has the same token there: its q has to be subtracted once for each
+draw (see engine/maths/acceptance.py; SpecInfer, Miao et al. 2023, 2305.09781).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from engine.control.acceptance_estimator import AcceptanceEstimator
+from engine.drafters.base import Drafter, DraftPolicy, DraftRound, Observation
+from engine.drafters.ensembles.group import Group
+from engine.drafters.ensembles.owned import OwnedPolicy
+from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, MemberPrediction, Proposal
+
+
+class UnionDrafter(Group):
+    kind = "union"
+    description = "one tree of what all its members propose"
+
+    def __init__(self, members: Sequence[Drafter]) -> None:
+        super().__init__(members)
+        self._chances = {member.name: AcceptanceEstimator() for member in members}
+        self._shares: list[_Share] = []
+
+    @property
+    def max_leaves(self) -> int:
+        return sum(member.max_leaves for member in self.members)
+
+    def prepare(self, policy: DraftPolicy) -> None:
+        super().prepare(OwnedPolicy(policy, self.name))
+
+    def propose(self, round_: DraftRound) -> Proposal:
+        self.open_round(round_)
+        self._shares = []
+        if not round_.policy.may_start(self.name):
+            return EMPTY_PROPOSAL
+        tree = EMPTY_PROPOSAL
+        for member in self.present():
+            chance, rows = self._chances[member.name], 1 + len(tree)
+            policy = _MemberPolicy(round_.policy, self.name, chance, rows)
+            with self.guarded(member):
+                proposal = member.propose(replace(round_, policy=policy))
+                self._shares.append(_Share(member, policy, proposal))
+            tree = merge(
+                [share.member.name for share in self._shares],
+                [share.proposal for share in self._shares],
+                [share.policy.confidences for share in self._shares],
+            )
+        return tree
+
+    def observe(self, observation: Observation) -> None:
+        """Every member sees its own proposal, as if the target had verified that one alone."""
+        shares = {share.member.name: share for share in self._shares}
+        self._shares = []
+        for member in self.present():
+            share = shares.get(member.name)
+            own = observation if share is None else _own_view(share.proposal, observation)
+            if share is not None:
+                share.policy.learn(len(own.accepted_path))
+            with self.guarded(member):
+                member.observe(own)
+
+
+@dataclass(slots=True)
+class _MemberPolicy:
+    """Passes on what a member asks, as a node of the common tree. rows: of the pass before it."""
+
+    outer: DraftPolicy
+    union: str
+    chance: AcceptanceEstimator
+    rows: int
+    confidences: list[float] = field(default_factory=list)
+    _path_chance: float = 1.0
+
+    def may_catch_up(self, drafter: str, tokens: int) -> bool:
+        return self.outer.may_catch_up(self.union, tokens)
+
+    def may_start(self, drafter: str) -> bool:
+        return True
+
+    def may_step(self, drafter: str, depth: int) -> bool:
+        """Not even a token that is certain would pay below this path: then no need to look."""
+        rows = self.rows + depth - 1
+        return depth == 1 or self.outer.worth_adding(self.union, self._path_chance, rows)
+
+    def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
+        chance = self._path_chance * self.chance.estimate(confidence)
+        if not self.outer.worth_adding(self.union, chance, self.rows + depth - 1):
+            return False
+        self._path_chance = chance
+        self.confidences.append(confidence)
+        return True
+
+    def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
+        return self.outer.worth_adding(self.union, chance, self.rows + rows - 1)
+
+    def worth(self, drafter: str, confidence: float | None = None) -> float:
+        return self.outer.worth(self.union)
+
+    def learn(self, accepted: int) -> None:
+        for depth, confidence in enumerate(self.confidences[: accepted + 1]):
+            self.chance.learn(confidence, depth < accepted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What one member added to the tree."""
+
+    member: Drafter
+    policy: _MemberPolicy
+    proposal: Proposal
+
+
+def merge(
+    members: Sequence[str],
+    proposals: Sequence[Proposal],
+    confidences: Sequence[Sequence[float]],
+) -> Proposal:
+    """One tree, level by level, so that a limit on its nodes cuts the deepest ones.
+
+    confidences: of each member, by depth. The order depends on the shapes of the proposals alone,
+    never on what was drawn. Every first choice becomes a ballot of its member as well, so that a
+    merged node counts for all that proposed it.
+    """
+    order = sorted(
+        (
+            (depth, owner, node)
+            for owner, proposal in enumerate(proposals)
+            for node, depth in enumerate(proposal.depths)
+        )
+    )
+    tree = _Tree()
+    place: dict[tuple[int, int], int] = {}  # (owner, node) to the node of the tree
+    for _, owner, node in order:
+        parent = proposals[owner].parents[node]
+        above = ROOT if parent == ROOT else place[owner, parent]
+        place[owner, node] = tree.add(above, proposals[owner], node)
+    ballots: list[MemberPrediction] = []
+    for owner, proposal in enumerate(proposals):
+        known = {node: place[owner, node] for node in range(len(proposal))} | {ROOT: ROOT}
+        ballots += _member_ballots(members[owner], proposal, known, confidences[owner])
+    return tree.proposal(ballots)
+
+
+class _Tree:
+    def __init__(self) -> None:
+        self._parents: list[int] = []
+        self._sources: list[tuple[Proposal, int]] = []
+        self._chosen: dict[tuple[int, int], int] = {}  # (parent, token) of nodes not drawn
+
+    def add(self, parent: int, proposal: Proposal, node: int) -> int:
+        is_drawn = proposal.distributions[node] is not None
+        key = (parent, proposal.tokens[node])
+        if not is_drawn and key in self._chosen:
+            return self._chosen[key]
+        self._parents.append(parent)
+        self._sources.append((proposal, node))
+        new = len(self._parents) - 1
+        if not is_drawn:
+            self._chosen[key] = new
+        return new
+
+    def proposal(self, ballots: Sequence[MemberPrediction]) -> Proposal:
+        return Proposal(
+            tuple(proposal.tokens[node] for proposal, node in self._sources),
+            tuple(self._parents),
+            tuple(proposal.drafters[node] for proposal, node in self._sources),
+            tuple(proposal.distributions[node] for proposal, node in self._sources),
+            tuple(ballots),
+        )
+
+
+def _member_ballots(
+    member: str, proposal: Proposal, place: Mapping[int, int], confidences: Sequence[float]
+) -> list[MemberPrediction]:
+    """The member's first choice below each of its nodes, and the ballots it had itself."""
+    ballots = [replace(ballot, parent=place[ballot.parent]) for ballot in proposal.ballots]
+    depths = proposal.depths
+    seen: set[int] = set()
+    for node, parent in enumerate(proposal.parents):
+        if parent not in seen:
+            seen.add(parent)
+            token, q = proposal.tokens[node], proposal.distributions[node]
+            depth = depths[node]
+            sure = confidences[depth - 1] if depth <= len(confidences) else 1.0
+            ballots.append(MemberPrediction(member, place[parent], token, q, sure))
+    return ballots
+
+
+def _own_view(proposal: Proposal, observation: Observation) -> Observation:
+    """The same outcome for a member's own proposal: how far the text went along it."""
+    path: list[int] = []
+    node = ROOT
+    for token in observation.emitted:
+        children = proposal.children(node)
+        node = next((child for child in children if proposal.tokens[child] == token), ROOT)
+        if node == ROOT:
+            break
+        path.append(node)
+    return Observation(
+        proposal,
+        tuple(path),
+        observation.emitted,
+        observation.features,
+        observation.targets[: len(path) + 1],
+        observation.rankings,
+    )

@@ -1,0 +1,1 @@
+"""Heads that read the target's hidden states: graphs, caches, capture."""

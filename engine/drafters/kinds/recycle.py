@@ -1,0 +1,209 @@
+"""Token recycling (Luo et al. 2024, arXiv 2408.08696): drafts from what the target threw away.
+
+Every verified row ranks the whole vocabulary, and only one token of it is used. The likeliest
+ones are kept as the successors of the row's token, and chained into the next drafts. The table
+outlives replies and chats: it is about words, not about a text.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.control.acceptance_estimator import AcceptanceEstimator
+from engine.drafters.base import DraftRound, Observation, TargetNeeds
+from engine.drafters.stepping import draft_chain
+from engine.drafters.trees.static_tree import Choice, leaf_count
+from engine.maths.distribution import Distribution
+from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, MemberPrediction, Proposal
+from engine.maths.ranking import Ranking
+
+SUCCESSORS = 8
+"""Kept of every token, as in the paper."""
+
+DEEPEST_TREE = 6
+
+
+class SuccessorTable:
+    """Of every token, the likeliest tokens after it when the target last saw it.
+
+    vocabulary: of the target, in tokens.
+    """
+
+    def __init__(self, vocabulary: int) -> None:
+        self._ids = np.full((vocabulary, SUCCESSORS), -1, np.int32)
+        self._shares = np.zeros((vocabulary, SUCCESSORS), np.float32)
+
+    @property
+    def bytes(self) -> int:
+        return self._ids.nbytes + self._shares.nbytes
+
+    def learn(self, ranking: Ranking) -> None:
+        count = min(SUCCESSORS, len(ranking.ids))
+        self._ids[ranking.token, :count] = ranking.ids[:count]
+        self._shares[ranking.token, :count] = ranking.shares[:count]
+
+    def after(self, token: int) -> list[tuple[int, float]]:
+        """Successors with their shares, the likeliest first; empty if the token was not seen."""
+        ids, shares = self._ids[token], self._shares[token]
+        return [(int(i), float(s)) for i, s in zip(ids, shares, strict=True) if i >= 0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A place of the static tree. token: what stands there; parent: its node in the proposal."""
+
+    chance: float
+    share: float
+    choice: Choice
+    token: int
+    parent: int
+
+
+class RecycleDrafter:
+    """choices: shape of a tree, parents first; none for a chain of the likeliest successors.
+
+    Point masses, so every rule stays exact whatever the table holds.
+    """
+
+    needs: TargetNeeds = "nothing"
+
+    def __init__(self, name: str, vocabulary: int, choices: Sequence[Choice] = ()) -> None:
+        self.name = name
+        self._table = SuccessorTable(vocabulary)
+        self._choices = frozenset(choices)
+        self._chance = AcceptanceEstimator()
+        self._shares: list[float] = []  # of every node proposed
+        self._last = 0
+        self.memory_bytes = self._table.bytes
+        self.max_leaves = leaf_count(tuple(choices)) if choices else 1
+        shape = f"in a tree of {len(choices)}" if choices else "one after another"
+        self.description = f"what the target last found likely after each token, {shape}"
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        self._shares = []
+
+    def propose(self, round_: DraftRound) -> Proposal:
+        self._shares = []
+        return self._tree(round_) if self._choices else draft_chain(self, round_)
+
+    def observe(self, observation: Observation) -> None:
+        self._learn_chances(observation)
+        for ranking in observation.rankings:
+            self._table.learn(ranking)
+
+    def _learn_chances(self, observation: Observation) -> None:
+        """From every node whose parent the text went through, if the proposal was this one's."""
+        proposal = observation.proposal
+        own = len(proposal) == len(self._shares) and set(proposal.drafters) == {self.name}
+        if own:
+            path = {ROOT, *observation.accepted_path}
+            for node, share in enumerate(self._shares):
+                if proposal.parents[node] in path:
+                    self._chance.learn(share, kept=node in path)
+        self._shares = []
+
+    def close(self) -> None:
+        self._table = SuccessorTable(0)
+        self.memory_bytes = 0
+
+    # Step by step
+
+    def start(self, round_: DraftRound) -> bool:
+        self._shares = []
+        self._last = round_.context[-1]
+        return bool(self._table.after(self._last))
+
+    def peek(self) -> float | None:
+        after = self._table.after(self._last)
+        return self._chance.estimate(after[0][1]) if after else None
+
+    def distribution(self) -> Distribution:
+        return Distribution.point_mass(self._table.after(self._last)[0][0])
+
+    def advance(self, token: int) -> None:
+        after = self._table.after(self._last)
+        if after:
+            self._shares.append(after[0][1])
+        self._last = token
+
+    def alternatives(self, count: int) -> Sequence[tuple[int, float]]:
+        after = self._table.after(self._last)[:count]
+        return [(token, self._chance.estimate(share)) for token, share in after]
+
+    def ballots(self) -> Sequence[MemberPrediction]:
+        return ()
+
+    # A tree of fixed shape, as far as it pays
+
+    def _tree(self, round_: DraftRound) -> Proposal:
+        """The likeliest chain first, then the other places of the tree, the likeliest first."""
+        if not self._table.after(round_.context[-1]) or not round_.policy.may_start(self.name):
+            return EMPTY_PROPOSAL
+        chosen: list[_Candidate] = []
+        waiting: list[tuple[float, Choice, _Candidate]] = []
+        self._push_children(waiting, (), round_.context[-1], 1.0, ROOT)
+        trunk: Choice = (0,)
+        while trunk in self._choices and len(trunk) <= round_.max_depth:
+            place = next((i for i, one in enumerate(waiting) if one[1] == trunk), None)
+            if place is None or len(chosen) == round_.max_nodes:
+                break
+            candidate = waiting[place][2]
+            confidence = self._chance.estimate(candidate.share)
+            if not round_.policy.should_continue(self.name, len(trunk), confidence):
+                break
+            del waiting[place]
+            self._choose(candidate, chosen, waiting)
+            trunk = (*trunk, 0)
+        if chosen:
+            self._widen(round_, chosen, waiting)
+        self._shares = [candidate.share for candidate in chosen]
+        return Proposal(
+            tuple(candidate.token for candidate in chosen),
+            tuple(candidate.parent for candidate in chosen),
+            (self.name,) * len(chosen),
+            (None,) * len(chosen),
+        )
+
+    def _widen(
+        self,
+        round_: DraftRound,
+        chosen: list[_Candidate],
+        waiting: list[tuple[float, Choice, _Candidate]],
+    ) -> None:
+        heapq.heapify(waiting)
+        while waiting and len(chosen) < round_.max_nodes:
+            candidate = heapq.heappop(waiting)[2]
+            if len(candidate.choice) > round_.max_depth:
+                continue
+            if not round_.policy.worth_adding(self.name, candidate.chance, 1 + len(chosen)):
+                return
+            self._choose(candidate, chosen, waiting)
+            heapq.heapify(waiting)
+
+    def _choose(
+        self,
+        candidate: _Candidate,
+        chosen: list[_Candidate],
+        waiting: list[tuple[float, Choice, _Candidate]],
+    ) -> None:
+        chosen.append(candidate)
+        node = len(chosen) - 1
+        self._push_children(waiting, candidate.choice, candidate.token, candidate.chance, node)
+
+    def _push_children(
+        self,
+        waiting: list[tuple[float, Choice, _Candidate]],
+        choice: Choice,
+        token: int,
+        chance: float,
+        node: int,
+    ) -> None:
+        for rank, (successor, share) in enumerate(self._table.after(token)):
+            child = (*choice, rank)
+            if child in self._choices:
+                below = chance * self._chance.estimate(share)
+                waiting.append((-below, child, _Candidate(below, share, child, successor, node)))

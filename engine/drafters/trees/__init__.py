@@ -1,0 +1,1 @@
+"""Shapes of drafted trees, fixed and grown."""

@@ -1,0 +1,124 @@
+"""Trees that grow where the draft is likely to be right (EAGLE-2, Li et al. 2024, 2406.16858, 4.1).
+
+Level by level the likeliest nodes are evaluated, by the joint probability of their paths; of all
+nodes seen, the likeliest are proposed. Which nodes those are follows from the text alone, so they
+are point masses and every rule of verification stays exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.drafters.base import DraftPolicy, DraftRound
+from engine.drafters.kinds.model import likeliest
+from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
+
+BEAM = 8
+"""Nodes evaluated a level, and children looked at a node."""
+
+MOST_EVALUATED = 128
+"""Nodes of one tree whose children are looked at."""
+
+Row = NDArray[np.float32]
+
+
+class Branching(Protocol):
+    """A drafter that can go on from several prefixes of one draft."""
+
+    @property
+    def name(self) -> str: ...
+
+    def start(self, round_: DraftRound) -> bool: ...
+
+    def first_row(self) -> Row:
+        """Logits [vocabulary] after the context."""
+        ...
+
+    def branch(self, parents: Sequence[int], tokens: Sequence[int]) -> Sequence[Row]:
+        """Logits after each new node, at most BEAM. parents: ROOT, or numbers of the last ones.
+
+        Nodes are numbered in the order in which they came.
+        """
+        ...
+
+    def ends(self, token: int) -> bool:
+        """Whether nothing follows this token."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """parent: place among all nodes seen. chance: of the whole path, as the drafter sees it."""
+
+    token: int
+    parent: int
+    chance: float
+
+
+def grow(drafter: Branching, round_: DraftRound, nodes: int) -> Proposal:
+    """At most `nodes` nodes, the likeliest first, each after its parent."""
+    policy = round_.policy
+    limit = min(nodes, round_.max_nodes)
+    if not drafter.start(round_) or not policy.may_start(drafter.name):
+        return EMPTY_PROPOSAL
+    if not policy.may_step(drafter.name, 1):
+        return EMPTY_PROPOSAL
+    seen: list[_Node] = []
+    evaluated: dict[int, int] = {}
+    level = _children(drafter.first_row(), ROOT, 1.0)
+    best_above = 1.0
+    for depth in range(1, round_.max_depth + 1):
+        best = max((node.chance for node in level), default=0.0)
+        if best <= 0.0 or not policy.should_continue(drafter.name, depth, best / best_above):
+            break
+        best_above = best
+        first = len(seen)
+        seen.extend(level)
+        kept = _likeliest_nodes(seen, limit, policy, drafter.name)
+        beam = [place for place in kept if place >= first and not drafter.ends(seen[place].token)]
+        beam = beam[: min(BEAM, MOST_EVALUATED - len(evaluated))]
+        if depth == round_.max_depth or not beam or not policy.may_step(drafter.name, depth + 1):
+            break
+        rows = drafter.branch(
+            [evaluated.get(seen[place].parent, ROOT) for place in beam],
+            [seen[place].token for place in beam],
+        )
+        level = []
+        for place, row in zip(beam, rows, strict=True):
+            evaluated[place] = len(evaluated)
+            level.extend(_children(row, place, seen[place].chance))
+    return _proposal(seen, _likeliest_nodes(seen, limit, policy, drafter.name), drafter.name)
+
+
+def _children(row: Row, parent: int, chance: float) -> list[_Node]:
+    return [_Node(token, parent, chance * p) for token, p in likeliest(row, BEAM)]
+
+
+def _likeliest_nodes(
+    seen: Sequence[_Node], limit: int, policy: DraftPolicy, drafter: str
+) -> list[int]:
+    """Places of the nodes worth proposing, the likeliest first.
+
+    A child is never likelier than its parent and was seen after it, so parents come first.
+    """
+    order = sorted(range(len(seen)), key=lambda place: (-seen[place].chance, place))
+    for count, place in enumerate(order[:limit]):
+        if not policy.worth_adding(drafter, seen[place].chance, 1 + count):
+            return order[:count]
+    return order[:limit]
+
+
+def _proposal(seen: Sequence[_Node], kept: Sequence[int], drafter: str) -> Proposal:
+    index = {place: number for number, place in enumerate(kept)} | {ROOT: ROOT}
+    count = len(kept)
+    return Proposal(
+        tuple(seen[place].token for place in kept),
+        tuple(index[seen[place].parent] for place in kept),
+        (drafter,) * count,
+        (None,) * count,
+    )

@@ -1,0 +1,148 @@
+"""Reads the tensors of a torch checkpoint (a zip with a pickle) without running its code.
+
+A pickle may name any function of any module. This reader knows the few names that plain
+checkpoints use and refuses everything else, before anything is called.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.data.errors import ModelFileError
+from engine.files.tensor_data import TensorData
+
+MAX_PICKLE = 1 << 26
+_STORAGES = {
+    "FloatStorage": ("F32", 4), "HalfStorage": ("F16", 2), "BFloat16Storage": ("BF16", 2),
+    "DoubleStorage": ("F64", 8), "LongStorage": ("I64", 8), "IntStorage": ("I32", 4),
+    "BoolStorage": ("I8", 1), "CharStorage": ("I8", 1), "ByteStorage": ("I8", 1),
+}  # fmt: skip
+_LOCAL_HEADER = 30
+_FAILURES = (
+    pickle.UnpicklingError, AttributeError, EOFError, IndexError, KeyError, TypeError, ValueError,
+    OverflowError, RecursionError, MemoryError, AssertionError,
+)  # fmt: skip
+"""What damaged pickles make the reader raise."""
+
+
+def read_torch(path: Path) -> dict[str, TensorData]:
+    """Every tensor at the top level. Raises ModelFileError: damaged, or not a plain checkpoint."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _read(path, archive)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ModelFileError(f"{path} cannot be read: {reason}") from error
+    except zipfile.BadZipFile as error:
+        raise ModelFileError(
+            f"{path.name} is not a torch checkpoint that can be read; save it again as safetensors"
+        ) from error
+
+
+def _read(path: Path, archive: zipfile.ZipFile) -> dict[str, TensorData]:
+    names = [name for name in archive.namelist() if name.rpartition("/")[2] == "data.pkl"]
+    if len(names) != 1:
+        raise ModelFileError(f"{path.name} is not a torch checkpoint")
+    entry = archive.getinfo(names[0])
+    if entry.file_size > MAX_PICKLE or entry.compress_type != zipfile.ZIP_STORED:
+        raise ModelFileError(f"{path.name} is not a plain torch checkpoint")
+    data = np.memmap(path, np.uint8, "r")
+    folder = names[0].removesuffix("data.pkl")
+
+    def storage(key: str, count: int, kind: str, width: int) -> _Storage:
+        member = archive.getinfo(f"{folder}data/{key}")
+        if member.compress_type != zipfile.ZIP_STORED or member.file_size < count * width:
+            raise ValueError("a storage is compressed or too short")
+        start = _data_start(data, member.header_offset)
+        raw = data[start : start + count * width]
+        if len(raw) != count * width:
+            raise ValueError("a storage ends after the file")
+        return _Storage(kind, width, raw)
+
+    try:
+        content = _Reader(archive.read(entry), storage).load()
+    except _FAILURES as error:
+        raise ModelFileError(f"{path.name} cannot be read safely: {error}") from error
+    if not isinstance(content, Mapping):
+        raise ModelFileError(f"{path.name} does not hold a table of tensors")
+    return {str(key): value for key, value in content.items() if isinstance(value, TensorData)}
+
+
+def _data_start(data: NDArray[np.uint8], header: int) -> int:
+    """Where a stored member's bytes start, behind its local header."""
+    local = data[header : header + _LOCAL_HEADER].tobytes()
+    if len(local) < _LOCAL_HEADER or local[:4] != b"PK\x03\x04":
+        raise ValueError("a member of the archive is damaged")
+    name = int.from_bytes(local[26:28], "little")
+    extra = int.from_bytes(local[28:30], "little")
+    return header + _LOCAL_HEADER + name + extra
+
+
+class _Storage:
+    """Numbers in a row; tensors are parts of it."""
+
+    __slots__ = ("kind", "raw", "width")
+
+    def __init__(self, kind: str, width: int, raw: NDArray[np.uint8]) -> None:
+        self.kind = kind
+        self.width = width
+        self.raw = raw
+
+
+class _StorageKind:
+    __slots__ = ("kind", "width")
+
+    def __init__(self, kind: str, width: int) -> None:
+        self.kind = kind
+        self.width = width
+
+
+# The pure Python unpickler: the C one reserves memory for any memo index a file names.
+class _Reader(pickle._Unpickler):
+    def __init__(self, data: bytes, storage: Callable[[str, int, str, int], _Storage]) -> None:
+        super().__init__(BytesIO(data))
+        self._storage = storage
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("collections", "OrderedDict"):
+            return OrderedDict
+        if module == "torch" and name in _STORAGES:
+            return _StorageKind(*_STORAGES[name])
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return lambda *arguments: _rebuild(*arguments[:4])
+        if (module, name) == ("torch._utils", "_rebuild_parameter"):
+            return lambda tensor, *_: tensor
+        raise pickle.UnpicklingError(f"it wants to run {module}.{name}, which is not allowed")
+
+    def persistent_load(self, pid: Any) -> Any:
+        kind_of_id, kind, key, _device, count = pid
+        if kind_of_id != "storage" or not isinstance(kind, _StorageKind):
+            raise pickle.UnpicklingError("an unknown kind of reference")
+        if not isinstance(count, int) or count < 0:
+            raise pickle.UnpicklingError("a storage of impossible size")
+        return self._storage(str(key), count, kind.kind, kind.width)
+
+
+def _rebuild(storage: Any, offset: Any, shape: Any, strides: Any) -> TensorData:
+    if not isinstance(storage, _Storage):
+        raise ValueError("a tensor without storage")
+    shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
+    if len(shape) != len(strides) or any(length < 0 for length in (*shape, offset)):
+        raise ValueError("a tensor of impossible shape")
+    expected = tuple(math.prod(shape[place + 1 :]) for place in range(len(shape)))
+    if any(length > 1 and a != b for length, a, b in zip(shape, strides, expected, strict=True)):
+        raise ValueError("a tensor that does not lie in one piece; save it again as safetensors")
+    start, count = int(offset) * storage.width, math.prod(shape) * storage.width
+    if start + count > len(storage.raw):
+        raise ValueError("a tensor ends after its storage")
+    return TensorData(storage.kind, shape or (1,), storage.raw[start : start + count])

@@ -1,0 +1,1 @@
+"""Files of learned heads: formats, conversion, fit to a target."""

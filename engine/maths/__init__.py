@@ -1,0 +1,1 @@
+"""Pure mathematics of sampling and verification: arrays in, arrays out."""

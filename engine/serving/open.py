@@ -1,0 +1,226 @@
+"""Opens what a load plan asks for: target, caches and drafter; tells what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+
+from engine.data.errors import BadOptionError
+from engine.data.folders import DataFolder
+from engine.drafters.base import Drafter
+from engine.drafters.build import build_drafter
+from engine.drafters.build_context import BuildContext
+from engine.drafters.copying.earlier import EarlierTexts
+from engine.drafters.ensembles.group import members_of
+from engine.drafters.features.capture import HiddenStateCapture
+from engine.drafters.kinds.ngram import MINIMUM_MATCH
+from engine.files.measurements import Measurements
+from engine.llama.abort import AbortFlag
+from engine.llama.context import Context, ContextOptions
+from engine.llama.library import Library
+from engine.llama.model import Model
+from engine.models.memory import ModelPlan, estimate
+from engine.process.messages import DrafterSummary, LoadedSummary, ModelSummary
+from engine.serving.plan import Loader, LoadPlan, Report
+from engine.serving.strict import StrictSetup
+from engine.serving.tuning import PairSpeed, Setup, Tuning
+from engine.text.chat import ChatTemplate
+
+WIDEST_PASS = 65
+
+
+@dataclass(slots=True)
+class Loaded:
+    """Everything open for one load. held: the context that the KV caches belong to.
+
+    ranked: how many of each row's likeliest tokens drafters want. earlier: texts of other chats,
+    if a drafter copies from them.
+    """
+
+    plan: LoadPlan
+    context: Context
+    drafter: Drafter | None
+    template: ChatTemplate
+    max_width: int
+    summary: LoadedSummary
+    speed: PairSpeed | None
+    ranked: int
+    earlier: EarlierTexts | None
+    resources: contextlib.ExitStack
+    held: list[int]
+
+    def close(self) -> None:
+        self.resources.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    library: Library
+    folder: DataFolder
+    abort: AbortFlag
+    loader: Loader
+    tuning: Tuning
+
+    def open(self, plan: LoadPlan, report: Report, *, thorough: bool = False) -> Loaded:
+        """thorough: measures at length. When it fails, nothing is left open."""
+        strict, setup = self._setup(plan, report)
+        plan = replace(plan, threads=setup.threads)
+        capture = HiddenStateCapture()
+        with contextlib.ExitStack() as opened:
+            model = self.loader.open_target(plan, setup.repack, report)
+            opened.callback(model.close)
+            if strict is None:
+                setup = self.tuning.with_attention(plan, setup, model, report)
+            # A drafter may refer to the context: it is opened before it, and closed before it.
+            caches = opened.enter_context(contextlib.ExitStack())
+            earlier = _earlier_texts(plan, model)
+            drafter = self._drafter(plan, setup, model, capture, earlier, report)
+            if drafter is not None:
+                opened.callback(drafter.close)
+            options = _context_options(plan, setup, drafter, capture, exact=strict is not None)
+            context = Context(model, options, self.abort)
+            caches.callback(context.close)
+            capture.connect(context)
+            if drafter is not None:
+                _require_rollback(plan, context)
+            speed = None
+            if drafter is not None or thorough:
+                report("measuring this machine", 0.0)
+                pair = context, drafter
+                speed = self.tuning.pair(plan, setup, pair, report, thorough=thorough)
+            template = _chat_template(plan, model)
+            resources = opened.pop_all()
+        width = WIDEST_PASS if strict is None else strict.width
+        return Loaded(
+            plan=plan,
+            context=context,
+            drafter=drafter,
+            template=template,
+            max_width=min(width, context.widest_verify),
+            summary=_summary(plan, context, drafter, template, strict),
+            speed=speed,
+            ranked=capture.ranked,
+            earlier=earlier,
+            resources=resources,
+            held=[],
+        )
+
+    def _setup(self, plan: LoadPlan, report: Report) -> tuple[StrictSetup | None, Setup]:
+        if plan.request.numerics != "strict":
+            return None, self.tuning.setup(plan)
+        strict = self.loader.strict_setup(plan, report)
+        return strict, Setup(plan.threads, strict.repack, not strict.flash_attention)
+
+    def _drafter(
+        self,
+        plan: LoadPlan,
+        setup: Setup,
+        model: Model,
+        capture: HiddenStateCapture,
+        earlier: EarlierTexts | None,
+        report: Report,
+    ) -> Drafter | None:
+        if plan.expression is None:
+            return None
+        build = BuildContext(
+            target=model,
+            context_length=plan.context_length,
+            threads=plan.threads,
+            gpu_layers=plan.request.gpu_layers,
+            abort=self.abort,
+            log=self.library.log,
+            derived_folder=self.folder.derived,
+            find_model=self.loader.find_model,
+            capture=capture,
+            earlier=earlier,
+            measurements=Measurements(self.folder.measurements_file),
+            plain_attention=setup.plain_attention,
+            report=report,
+        )
+        return build_drafter(plan.expression, build)
+
+
+def _context_options(
+    plan: LoadPlan,
+    setup: Setup,
+    drafter: Drafter | None,
+    capture: HiddenStateCapture,
+    *,
+    exact: bool,
+) -> ContextOptions:
+    return ContextOptions(
+        plan.context_length,
+        WIDEST_PASS,
+        plan.threads,
+        max_leaves=drafter.max_leaves if drafter is not None else 1,
+        embeddings=drafter is not None and drafter.needs == "final hidden state",
+        flash_attention=_flash_attention(setup, exact),
+        exact_order=exact,
+        layer_inputs=capture.layers,
+    )
+
+
+def _flash_attention(setup: Setup, exact: bool) -> bool | None:
+    """Where it is not exact, llama.cpp may refuse what it cannot do."""
+    if setup.plain_attention:
+        return False
+    return True if exact else None
+
+
+def _require_rollback(plan: LoadPlan, context: Context) -> None:
+    if not context.can_truncate:
+        raise BadOptionError(
+            f"{plan.target.name} keeps a recurrent state that cannot be rolled back, so "
+            "nothing can draft for it; load it without a drafter"
+        )
+
+
+def _earlier_texts(plan: LoadPlan, model: Model) -> EarlierTexts | None:
+    leaves = plan.expression.leaves() if plan.expression is not None else ()
+    if all(leaf.kind != "ngram" for leaf in leaves):
+        return None
+    vocab = model.vocab
+    return EarlierTexts(
+        lambda text: vocab.tokenize(text, add_special=False, parse_special=False), MINIMUM_MATCH
+    )
+
+
+def _chat_template(plan: LoadPlan, model: Model) -> ChatTemplate:
+    vocab = model.vocab
+    return ChatTemplate(
+        plan.info.chat_template, vocab.special_text(vocab.bos), vocab.special_text(vocab.eos)
+    )
+
+
+def _drafter_summary(drafter: Drafter) -> DrafterSummary:
+    members = tuple(_drafter_summary(member) for member in members_of(drafter))
+    return DrafterSummary(drafter.name, drafter.description, drafter.memory_bytes, members)
+
+
+def _summary(
+    plan: LoadPlan,
+    context: Context,
+    drafter: Drafter | None,
+    template: ChatTemplate,
+    strict: StrictSetup | None,
+) -> LoadedSummary:
+    branches = drafter is not None and drafter.max_leaves > 1
+    memory = estimate(ModelPlan(plan.info, swa_full=branches), plan.context_length)
+    drafters = () if drafter is None else (_drafter_summary(drafter),)
+    return LoadedSummary(
+        request=plan.request,
+        target=ModelSummary(
+            id=plan.target.id,
+            path=str(plan.target.path),
+            architecture=plan.info.architecture,
+            description=context.model.description,
+            bytes=memory.weights,
+            kv_bytes=memory.kv,
+            context_length=context.length_limit,
+            vocabulary_size=context.model.vocab.size,
+        ),
+        drafters=drafters,
+        has_chat_template=template.is_builtin,
+        strict_width=None if strict is None else strict.width,
+        notices=plan.notices,
+    )

@@ -1,0 +1,173 @@
+"""Checks a load request against files and memory, and opens the target it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from engine.data.errors import BadOptionError, MemoryLimitError, ModelFileError, RunError
+from engine.data.folders import DataFolder
+from engine.data.machine import physical_cores
+from engine.data.request import LoadRequest
+from engine.drafters.expression import DrafterExpression, parse_expression
+from engine.drafters.memory_plans import DrafterMemory, target_rows
+from engine.drafters.named import resolved
+from engine.files.gguf import GgufInfo, file_key, inspect
+from engine.files.measurements import Measurements, measurement_key
+from engine.llama.library import Library, devices
+from engine.llama.model import Model, ModelOptions
+from engine.models.catalogue import Catalogue
+from engine.models.locate import LocatedModel, locate
+from engine.models.memory import ModelPlan, check_fit, default_context, free_ram
+from engine.models.trained import for_target
+from engine.serving.strict import StrictSetup, find_strict_setup
+
+Report = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """A load request that passed every check that can be made before reading weights.
+
+    files: what it would read, with sizes and times, so that a replaced file is noticed.
+    """
+
+    request: LoadRequest
+    target: LocatedModel
+    info: GgufInfo
+    expression: DrafterExpression | None
+    context_length: int
+    threads: int
+    notices: tuple[str, ...]
+    files: tuple[tuple[Path, int, int], ...]
+
+
+class Loader:
+    """Finds models and opens targets; keeps nothing loaded itself."""
+
+    def __init__(self, library: Library, data_folder: DataFolder) -> None:
+        self._library = library
+        self._folder = data_folder
+
+    def find_model(self, reference: str) -> Path:
+        return self._locate(reference).path
+
+    def _locate(self, reference: str) -> LocatedModel:
+        return locate(reference, Catalogue.load(self._folder), self._folder)
+
+    def plan(self, request: LoadRequest, bytes_in_use: int) -> LoadPlan:
+        """Raises a RequestError or ModelFileError that says why the load cannot work.
+
+        bytes_in_use: memory that the present load will give back.
+        """
+        target = self._locate(request.target)
+        info = inspect(target.path)
+        if info.needs is not None:
+            raise ModelFileError(f"{target.name} is not a target: it is {info.needs}")
+        context_length = request.context_length or default_context(info)
+        expression = self._expression(request.drafter, target) if request.drafter else None
+        gpu_layers = request.gpu_layers if devices() else 0
+        branches = expression is not None and expression.may_branch
+        rows = target_rows(expression)
+        plans = [ModelPlan(info, gpu_layers, rows, swa_full=branches)]
+        if expression is not None:
+            known = Measurements(self._folder.measurements_file)
+            memory = DrafterMemory(target.path, info, gpu_layers, self.find_model, known)
+            plans.extend(memory.plans(expression))
+        notices = _check_memory(plans, context_length, bytes_in_use)
+        notices += _check_trained_context(info, context_length)
+        return LoadPlan(
+            request=request,
+            target=target,
+            info=info,
+            expression=expression,
+            context_length=context_length,
+            threads=request.threads or physical_cores(),
+            notices=notices,
+            files=tuple(file_key(Path(one.info.path)) for one in plans),
+        )
+
+    def _expression(self, text: str, target: LocatedModel) -> DrafterExpression:
+        """With files in the place of names."""
+        entry = Catalogue.load(self._folder).get(target.id)
+
+        def listed(kind: str) -> str:
+            heads = (one.partition(":") for one in (entry.heads if entry is not None else ()))
+            return next((reference for name, _, reference in heads if name == kind), "")
+
+        return resolved(
+            parse_expression(text),
+            lambda kind, name: for_target(kind, name, target.path, self._folder),
+            listed,
+        )
+
+    def open_target(self, plan: LoadPlan, repack: bool, report: Report) -> Model:
+        leaves = plan.expression.leaves() if plan.expression is not None else ()
+        mtp = any(leaf.kind == "mtp" for leaf in leaves)
+        model = Model(
+            plan.target.path,
+            ModelOptions(plan.request.gpu_layers, repack, mtp),
+            self._library.log,
+            lambda fraction: report(f"reading {plan.target.name}", fraction),
+        )
+        if not model.generates_text:
+            model.close()
+            raise ModelFileError(f"{plan.target.name} does not generate text")
+        return model
+
+    def strict_setup(self, plan: LoadPlan, report: Report) -> StrictSetup:
+        """Measured once for a file, number of threads and library version."""
+        known = Measurements(self._folder.measurements_file)
+        setup_name = f"threads={plan.threads}|gpu={plan.request.gpu_layers}|{self._library.version}"
+        key = measurement_key("strict", plan.target.path, setup_name)
+        found = known.get(key)
+        if found is not None and found.keys() == {item.name for item in fields(StrictSetup)}:
+            setup = StrictSetup(**found)
+        else:
+            setup = self._find_strict(plan, report)
+            self._keep_measured(known, key, setup)
+        if setup.width < 1:
+            raise BadOptionError(
+                f"{plan.target.name} has no reproducible setup on this machine; use --numerics fast"
+            )
+        return setup
+
+    def _keep_measured(self, known: Measurements, key: str, setup: StrictSetup) -> None:
+        try:
+            known.put(key, asdict(setup))
+        except OSError as error:
+            raise RunError(
+                f"{self._folder.measurements_file} cannot be written ({error.strerror or error}); "
+                "free some space, or choose another --data-dir"
+            ) from error
+
+    def _find_strict(self, plan: LoadPlan, report: Report) -> StrictSetup:
+        def quiet(_label: str, _fraction: float) -> None:
+            pass
+
+        return find_strict_setup(
+            lambda repack: self.open_target(plan, repack, quiet),
+            plan.threads,
+            lambda fraction: report("finding the widest exact pass", fraction),
+        )
+
+
+def _check_trained_context(info: GgufInfo, context_length: int) -> tuple[str, ...]:
+    trained = info.context_length
+    if not trained or context_length <= trained:
+        return ()
+    return (
+        f"a context of {context_length:,} is longer than the {trained:,} tokens that"
+        f" {info.name} was made for: text beyond that may make no sense",
+    )
+
+
+def _check_memory(
+    plans: list[ModelPlan], context_length: int, bytes_in_use: int
+) -> tuple[str, ...]:
+    device_bytes = sum(device.free_bytes for device in devices())
+    fit = check_fit(plans, context_length, free_ram() + bytes_in_use, device_bytes)
+    if fit.level == "refuse":
+        raise MemoryLimitError(f"not loaded: {fit.message}")
+    return (fit.message,) if fit.level == "warn" else ()

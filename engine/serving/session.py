@@ -1,0 +1,182 @@
+"""What is loaded, and one reply at a time from it: the engine process's whole state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from engine.control.controller import AlwaysDraft, Controller, NeverDraft
+from engine.control.drafting_memory import TextKind
+from engine.data.errors import BadOptionError, EngineError, RunError
+from engine.data.events import Notice, RunEvent
+from engine.data.folders import DataFolder
+from engine.data.request import GenerateRequest, LoadRequest
+from engine.files.gguf import inspect
+from engine.files.measurements import Measurements
+from engine.llama.abort import AbortFlag, PassAborted
+from engine.llama.derived import requantized_copy, skipped_copy
+from engine.llama.library import Library
+from engine.maths.randomness import random_seed
+from engine.process.messages import LoadedSummary, MakeModel
+from engine.serving.open import Loaded, Opener
+from engine.serving.plan import Loader, LoadPlan, Report
+from engine.serving.reply import Reply, ReplySetup
+from engine.serving.setups import find_setup
+from engine.serving.tuning import PairSpeed, Tuning
+from engine.skip.choice import layers_to_skip
+from engine.skip.job import SearchTools, search_layers
+from engine.skip.report import SkipReport, SkipSearchRequest
+from engine.text.prompt import build_prompt
+
+
+class Session:
+    def __init__(self, library: Library, data_folder: DataFolder, abort: AbortFlag) -> None:
+        self._library = library
+        self._folder = data_folder
+        self._abort = abort
+        self._loader = Loader(library, data_folder)
+        self._tuning = Tuning(data_folder, library.version)
+        self._opener = Opener(library, data_folder, abort, self._loader, self._tuning)
+        self._loaded: Loaded | None = None
+
+    @property
+    def summary(self) -> LoadedSummary | None:
+        loaded = self._loaded
+        if loaded is None or loaded.speed is None:
+            return loaded.summary if loaded is not None else None
+        return replace(loaded.summary, speed=loaded.speed.summary())
+
+    @property
+    def _bytes_in_use(self) -> int:
+        """What the next load gives back."""
+        return 0 if self._loaded is None else self._loaded.summary.memory_bytes
+
+    # Loading
+
+    def load(self, request: LoadRequest, report: Report) -> LoadedSummary:
+        """Makes `request` what is loaded. When it fails, what was loaded stays (or comes back)."""
+        plan = self._loader.plan(request, self._bytes_in_use)
+        previous = self._loaded
+        if previous is not None and _is_same(previous.plan, plan):
+            return _known(self.summary)
+        return self._exchange(plan, report, thorough=False)
+
+    def calibrate(self, request: LoadRequest, report: Report) -> LoadedSummary:
+        """Measures at length, chooses the fastest setup, and loads that."""
+        plan = self._loader.plan(request, self._bytes_in_use)
+        return self._exchange(plan, report, thorough=True)
+
+    def _exchange(self, plan: LoadPlan, report: Report, *, thorough: bool) -> LoadedSummary:
+        previous = self._loaded
+        self.unload()
+        try:
+            if thorough and plan.request.numerics == "fast":
+                self._choose_setup(plan, report)
+            self._loaded = self._opener.open(plan, report, thorough=thorough)
+        except EngineError as error:
+            if previous is not None:
+                self._bring_back(previous.plan, report, error)
+            raise
+        return _known(self.summary)
+
+    def _choose_setup(self, plan: LoadPlan, report: Report) -> None:
+        def quiet(_label: str, _fraction: float) -> None:
+            pass
+
+        setup, _trials = find_setup(
+            lambda repack: self._loader.open_target(plan, repack, quiet),
+            plan.threads,
+            lambda fraction: report("trying setups of the target", fraction),
+        )
+        self._tuning.keep_setup(plan, setup)
+
+    def _bring_back(self, plan: LoadPlan, report: Report, error: EngineError) -> None:
+        try:
+            self._loaded = self._opener.open(plan, report)
+        except EngineError as second:
+            raise RunError(f"{error}; what was loaded before is lost too: {second}") from error
+
+    def unload(self) -> None:
+        if self._loaded is not None:
+            self._loaded.close()
+            self._loaded = None
+
+    def make_model(self, command: MakeModel, report: Callable[[float], None]) -> Path:
+        """A derived copy in the data folder; made once."""
+        source = self._loader.find_model(command.source)
+        folder, log = self._folder.derived, self._library.log
+        if command.file_format is not None:
+            return requantized_copy(source, command.file_format, folder, log, report)
+        layers = inspect(source).block_count
+        known = Measurements(self._folder.measurements_file)
+        skip = command.skip or layers_to_skip("", source, layers, known)
+        return skipped_copy(source, layers, skip, folder, log, report)
+
+    def search_layers(
+        self, request: SkipSearchRequest, report: Report, cancelled: Callable[[], bool]
+    ) -> SkipReport:
+        """The best sets of layers to leave out; early-exit uses the best one from now on."""
+        tools = SearchTools(self._folder, self._abort, self._library.log, report, cancelled)
+        return search_layers(self._loader.find_model(request.model), request, tools)
+
+    # Replying
+
+    def generate(
+        self, request: GenerateRequest, cancelled: Callable[[], bool]
+    ) -> Iterator[RunEvent]:
+        """The events of one reply. Closing the iterator early leaves valid caches."""
+        loaded = self._loaded
+        if loaded is None:
+            raise BadOptionError("no model is loaded; choose a target first")
+        prompt, notices = build_prompt(request, loaded.template, loaded.context, tuple(loaded.held))
+        yield from notices
+        if loaded.earlier is not None:
+            loaded.earlier.follow(request.copy_from)
+        seed = request.sampling.seed
+        setup = ReplySetup(
+            context=loaded.context,
+            drafter=loaded.drafter,
+            controller=_controller(loaded, request),
+            max_width=loaded.max_width,
+            ranked=loaded.ranked if request.drafting.speculate != "off" else 0,
+        )
+        reply = Reply(setup, request, prompt, random_seed() if seed is None else seed)
+        try:
+            yield from reply.prefill(cancelled)
+            yield from reply.rounds(cancelled)
+        except PassAborted:
+            pass  # stopped inside a pass: what was emitted so far is the reply
+        finally:
+            loaded.held = reply.context_tokens
+        if loaded.speed is not None and setup.controller is loaded.speed.auto:
+            yield from self._keep_learned(loaded.speed)
+        yield reply.finished()
+
+    def _keep_learned(self, speed: PairSpeed) -> Iterator[Notice]:
+        try:
+            self._tuning.keep(speed)
+        except OSError as error:
+            yield Notice(f"what was learned about drafting could not be kept: {error}")
+
+
+def _known(summary: LoadedSummary | None) -> LoadedSummary:
+    if summary is None:
+        raise RunError("nothing is loaded")
+    return summary
+
+
+def _is_same(loaded: LoadPlan, wanted: LoadPlan) -> bool:
+    return loaded.request == wanted.request and loaded.files == wanted.files
+
+
+def _controller(loaded: Loaded, request: GenerateRequest) -> Controller:
+    drafting = request.drafting
+    if loaded.drafter is None or drafting.speculate == "off":
+        return NeverDraft()
+    if drafting.speculate == "always" or loaded.speed is None:
+        return AlwaysDraft(drafting.longest_draft)
+    auto = loaded.speed.auto
+    kind: TextKind = "sampled" if request.sampling.temperature > 0 else "greedy"
+    auto.begin_reply(drafting.longest_draft, kind, request.max_tokens)
+    return auto

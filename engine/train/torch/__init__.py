@@ -1,0 +1,1 @@
+"""Training itself; the only folder that imports torch."""

@@ -1,0 +1,125 @@
+"""A shelf of models that exist only on paper, and downloads that a test moves along."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from app.choices import ModelChoice, TrainedChoice
+from engine.data.errors import DownloadError, IncompatiblePairError
+from engine.data.request import LoadRequest
+from engine.downloads.job import DownloadSnapshot
+from engine.downloads.transfer import RepoFile
+from engine.train.forecast import Forecast, TrainingBudget
+from engine.train.training import HeadKind, TrainSettings
+
+MODELS = (
+    ModelChoice("starter", "SmolLM2 135M Instruct", 98_362_432, True, "Q4_1"),
+    ModelChoice(
+        "coder",
+        "Qwen2.5 Coder 1.5B Instruct",
+        1_117_320_768,
+        True,
+        "Q4_K_M",
+        True,
+        ("coder-small",),
+    ),
+    ModelChoice("coder-small", "Qwen2.5 Coder 0.5B Instruct", 491_400_064, True, "Q4_K_M"),
+    ModelChoice("tiny-draft", "SmolLM2 Draft 30M", 22_000_000, True, "Q8_0"),
+    ModelChoice("large", "Qwen3 8B", 5_027_783_488, False, "Q4_K_M"),
+    ModelChoice("broken", "A broken file", 12_000_000, True),
+)
+FAMILIES = {"starter": "smol", "tiny-draft": "smol", "coder": "qwen", "coder-small": "qwen"}
+
+
+class FakeShelf:
+    def __init__(self) -> None:
+        self._models = list(MODELS)
+        self._downloads: dict[str, DownloadSnapshot] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def models(self) -> tuple[ModelChoice, ...]:
+        return tuple(self._models)
+
+    def obstacle(self, target: str, drafter: str) -> str | None:
+        if FAMILIES.get(target) == FAMILIES.get(drafter):
+            return None
+        return "vocabulary 151,936 against 49,152"
+
+    def trained(self, target: str) -> tuple[TrainedChoice, ...]:
+        reason = None if target == "starter" else "trained for starter.gguf"
+        return (TrainedChoice("eagle3:waits", "EAGLE-3 waits", "4 MB", reason),)
+
+    def memory_warning(self, request: LoadRequest, drafters: tuple[str, ...], in_use: int) -> str:
+        if request.target == "coder":
+            return "needs 11.4 GB of 12.0 GB free: little is left for other programs"
+        return ""
+
+    def hidden_size(self, model: str) -> int:
+        return {"starter": 576, "coder": 1536}.get(model, 0)
+
+    def training_forecast(
+        self, kind: HeadKind, target: str, budget: TrainingBudget, settings: TrainSettings
+    ) -> Forecast | None:
+        if target == "gemma" and kind != "medusa":
+            raise IncompatiblePairError(f"gemma.gguf cannot be trained for {kind}")
+        if target != "starter":
+            return None
+        pays = kind == "eagle3"
+        return Forecast(kind, budget.tokens or 40_000, (0.31,), int(pays), 1.2 if pays else 1.0)
+
+    def training_bytes(self, target: str, tokens: int) -> int:
+        return tokens * self.hidden_size(target) * 16
+
+    def repository_files(self, repository: str) -> tuple[RepoFile, ...]:
+        if repository != "owner/repo":
+            raise DownloadError(f"{repository}: no such repository on the Hub")
+        return (
+            RepoFile("model-Q4_K_M.gguf", 4_920_000_000, "Q4_K_M"),
+            RepoFile("model-Q8_0.gguf", 8_540_000_000, "Q8_0"),
+        )
+
+    def fetch_model(self, model: str) -> None:
+        entry = next(entry for entry in self._models if entry.id == model)
+        self._add(DownloadSnapshot(model, entry.name, "running", 0, entry.bytes))
+
+    def fetch_file(self, repository: str, name: str) -> None:
+        self._add(DownloadSnapshot(f"{repository}/{name}", name, "running", 0, 4_920_000_000))
+
+    def downloads(self) -> tuple[DownloadSnapshot, ...]:
+        return tuple(self._downloads.values())
+
+    def cancel(self, download: str) -> None:
+        self._add(replace(self._downloads[download], state="cancelled", message="cancelled"))
+
+    def retry(self, download: str) -> None:
+        self._add(replace(self._downloads[download], state="running", bytes=0, message=""))
+        self._advance(download)
+
+    def dismiss(self, download: str) -> None:
+        self._downloads.pop(download)
+        self._changed()
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        self._listeners.append(listener)
+
+    def close(self) -> None:
+        pass
+
+    def _advance(self, download: str) -> None:
+        row = self._downloads[download]
+        half = row.total // 2
+        self._add(replace(row, bytes=half, bytes_per_second=8.4e6, seconds_left=half / 8.4e6))
+
+    def _add(self, download: DownloadSnapshot) -> None:
+        with self._lock:
+            self._downloads[download.id] = download
+        self._changed()
+        if download.state == "running" and download.bytes == 0:
+            self._advance(download.id)
+
+    def _changed(self) -> None:
+        for listener in self._listeners:
+            listener()
