@@ -31,8 +31,8 @@ from app.training_options import (
 from app.training_request import absolute, training_request
 from engine.data.errors import BadOptionError, EngineError
 from engine.data.folders import DataFolder
+from engine.data.log_line import LogLine
 from engine.models.catalogue import Catalogue, add_folder, remove_folder
-from engine.process.messages import LogLine
 
 Arguments = dict[str, Any]
 Action = Callable[[Session, Arguments], Any]

@@ -10,8 +10,9 @@ from typing import Any, Protocol
 from app.preferences import PreferencesFile
 from app.session import Sessions
 from engine.data.errors import EngineError, RequestError
+from engine.data.loaded import LoadedSummary
 from engine.data.request import LoadRequest
-from engine.process.messages import LoadedSummary, LoadProgress
+from engine.process.messages import LoadProgress
 
 
 class Loader(Protocol):

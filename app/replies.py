@@ -11,7 +11,8 @@ from app.conversations import Conversations
 from app.session import Event
 from app.wire import WireEncoder, WireToken, text_of
 from engine.data.errors import EngineError
-from engine.data.events import Finished, Notice, PromptProgress, Queued, RoundTrace, RunEvent
+from engine.data.events import Finished, Notice, PromptProgress, Queued, RunEvent
+from engine.data.rounds import RoundTrace
 from engine.data.stats import StatsCounter
 
 log = logging.getLogger(__name__)

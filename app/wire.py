@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.data.events import EmittedToken, ProposedToken, RoundTrace, TokenKind
+from engine.data.rounds import EmittedToken, ProposedToken, RoundTrace, TokenKind
 
 KIND_LETTERS: dict[TokenKind, str] = {
     "accepted": "a",

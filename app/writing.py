@@ -12,8 +12,8 @@ from app.replies import LiveReply
 from app.session import Event, Session
 from engine.data.errors import EngineError
 from engine.data.events import RunEvent
+from engine.data.loaded import LoadedSummary
 from engine.data.request import GenerateRequest
-from engine.process.messages import LoadedSummary
 
 POLL_SECONDS = 0.25
 _CLOSE_SECONDS = 5.0

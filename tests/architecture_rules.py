@@ -14,11 +14,30 @@ MAX_FUNCTION_LINES = 60
 
 WEB = frozenset({"gradio", "gradio_client", "fastapi", "starlette", "uvicorn"})
 NATIVE = frozenset({"ctypes", "llama_cpp"})
-PURE = frozenset(
-    f"engine.{name}"
-    for name in ("acceptance", "distribution", "proposal", "randomness", "sampling", "typical")
+FLOORS = (
+    "data",  # requests, events, figures, errors, folders: plain values
+    "maths",  # sampling and verification, pure numpy
+    "files",  # formats of model files, the project's own JSON stores
+    "heads",  # files of learned heads
+    "models",  # which models there are, and which fit together
+    "downloads",  # the Hub and the package index
+    "llama",  # the only floor that touches native code
+    "measure",  # what passes cost
+    "control",  # how far to draft
+    "text",  # messages to tokens and back
+    "skip",  # which layers a drafter can do without
+    "drafters",  # what proposes tokens
+    "decode",  # the round loop
+    "serving",  # loads and replies
+    "process",  # the engine's own process, and who talks to it
+    "train",  # drafters learned from a target
+    "bench",  # whether it pays, whether it is exact
+    "cli",  # the commands
 )
-PURE_MAY_IMPORT = PURE | {"engine.data.errors", "engine.data.request", "numpy"}
+"""The engine's folders from the bottom up: a module imports from its own floor and those below."""
+
+PURE_MAY_IMPORT = frozenset({"engine.data.errors", "engine.data.request"})
+PURE_ENGINE = "engine.maths."
 PURE_STANDARD = frozenset(
     {"__future__", "collections", "dataclasses", "functools", "itertools", "math", "secrets"}
     | {"typing"}
@@ -133,14 +152,34 @@ def _boundary_reason(module: Module, one: Import) -> str:
         return "only engine/llama/ touches native code"
     if module.top == "setup" and one.top in ("engine", "app"):
         return "the set-up runs before the project is installed"
-    if module.name in PURE and not _pure(one):
+    if module.name.startswith("engine.maths") and not _pure(one):
         return "a pure module knows numpy and pure modules only"
     return ""
 
 
 def _pure(one: Import) -> bool:
-    owner = one.target if one.target in PURE_MAY_IMPORT else one.target.rpartition(".")[0]
-    return one.top in PURE_STANDARD | {"numpy"} or owner in PURE_MAY_IMPORT
+    owner = one.target.rpartition(".")[0]
+    in_reach = bool(PURE_MAY_IMPORT & {one.target, owner}) or one.target.startswith(PURE_ENGINE)
+    return one.top in PURE_STANDARD | {"numpy"} or in_reach
+
+
+def floors(module: Module) -> list[str]:
+    """In the engine every import runs down, also one that only type checkers see."""
+    if module.top != "engine" or module.name == "engine":
+        return []
+    own = _floor(module.name)
+    if own is None:
+        return [f"{module.name} stands on no floor: put it into one of {', '.join(FLOORS)}"]
+    return [
+        f"{module.name}:{one.line} imports {one.target}, which is above it"
+        for one in imports_of(module)
+        if one.top == "engine" and (_floor(one.target) or 0) > own
+    ]
+
+
+def _floor(name: str) -> int | None:
+    folder = name.partition(".")[2].partition(".")[0]
+    return FLOORS.index(folder) if folder in FLOORS else None
 
 
 def import_forms(module: Module) -> list[str]:

@@ -19,28 +19,13 @@ from engine.data.errors import (
     MemoryLimitError,
     ModelFileError,
 )
-from engine.data.events import (
-    EmittedToken,
-    Finished,
-    FinishReason,
-    Notice,
-    PromptProgress,
-    ProposedToken,
-    Queued,
-    RoundSeconds,
-    RoundTrace,
-    RunEvent,
-)
+from engine.data.events import Finished, FinishReason, Notice, PromptProgress, Queued, RunEvent
+from engine.data.loaded import DrafterSummary, LoadedSummary, ModelSummary, SpeedSummary
+from engine.data.log_line import LogLine
 from engine.data.request import GenerateRequest, LoadRequest
+from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
 from engine.data.stats import StatsCounter
-from engine.process.messages import (
-    DrafterSummary,
-    LoadedSummary,
-    LoadProgress,
-    LogLine,
-    ModelSummary,
-    SpeedSummary,
-)
+from engine.process.messages import LoadProgress
 
 MARKDOWN = """## Speculative decoding
 

@@ -12,9 +12,10 @@ from engine.bench.samples import PLAIN, BenchMode, BenchReply
 from engine.bench.verify import top_two_gap
 from engine.control.drafting_memory import TextKind
 from engine.data.errors import RunError
-from engine.data.events import Finished, RoundTrace, RunEvent
+from engine.data.events import Finished, RunEvent
 from engine.data.prompts import TrialPrompt
 from engine.data.request import DraftParams, GenerateRequest, Message, SamplingParams
+from engine.data.rounds import RoundTrace
 from engine.drafters.expression import parse_expression
 
 _POLL_SECONDS = 0.25

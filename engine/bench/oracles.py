@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from engine.bench.samples import BenchMode, BenchReply
 from engine.control.cost import CostModel
 from engine.control.oracle import OracleReport, consult_oracle, merged_hits, recorded_hits
-from engine.data.events import RoundTrace
+from engine.data.rounds import RoundTrace
 
 
 @dataclass(frozen=True, slots=True)

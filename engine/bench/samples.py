@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.control.oracle import OracleReport
-from engine.data.events import Finished, RoundTrace
+from engine.data.events import Finished
 from engine.data.prompts import TrialPrompt
+from engine.data.rounds import RoundTrace
 from engine.data.stats import DrafterCount, MemberCount, Stats
 
 PLAIN = "plain"

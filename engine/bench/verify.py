@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.data.events import Finished, RoundTrace, RunEvent
+from engine.data.events import Finished, RunEvent
 from engine.data.prompts import TrialPrompt
 from engine.data.request import (
     Coupling,
@@ -20,6 +20,7 @@ from engine.data.request import (
     SamplingParams,
     Speculate,
 )
+from engine.data.rounds import RoundTrace
 from engine.maths.randomness import CoupledStream
 
 NEAR_TIE = 1.0

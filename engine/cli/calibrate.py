@@ -14,9 +14,9 @@ from engine.cli.options import add_load_options, existing_file, load_request
 from engine.cli.parser import Subparsers
 from engine.data.errors import BadOptionError, RunError
 from engine.data.events import Finished
+from engine.data.loaded import DraftSpeed, LoadedSummary, SpeedSummary
 from engine.data.request import DraftParams, GenerateRequest, Message
 from engine.process.client import EngineClient
-from engine.process.messages import DraftSpeed, LoadedSummary, SpeedSummary
 
 _PROBE_TOKENS = 64
 

@@ -12,8 +12,8 @@ from engine.cli.options import existing_file
 from engine.cli.parser import CommandParser, Subparsers
 from engine.data.errors import BadOptionError
 from engine.data.prompts import read_prompts
-from engine.drafters.expression import parse_skip
 from engine.process.messages import LoadProgress
+from engine.skip.choice import parse_skip
 from engine.skip.report import SkipReport, SkipSearchRequest
 
 INTERRUPTED = 130

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable, Iterator
 
 from engine.data.folders import DataFolder
+from engine.data.loaded import LoadedSummary
 from engine.data.request import LoadRequest
 from engine.process.client import EngineClient
-from engine.process.messages import LoadedSummary, LoadProgress
+from engine.process.messages import LoadProgress
 
 
 @contextlib.contextmanager

@@ -23,10 +23,11 @@ from engine.cli.options import (
 )
 from engine.cli.parser import Subparsers
 from engine.data.errors import BadOptionError, RunError
-from engine.data.events import Finished, Notice, RoundTrace
+from engine.data.events import Finished, Notice
+from engine.data.loaded import LoadedSummary
 from engine.data.prompts import read_text
 from engine.data.request import LONGEST_REPLY, GenerateRequest, Message
-from engine.process.messages import LoadedSummary
+from engine.data.rounds import RoundTrace
 from engine.process.run import Run
 
 INTERRUPTED = 130

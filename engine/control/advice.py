@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from engine.control.cost import CostModel
+from engine.data.loaded import BreakEven
 
 _PATH = re.compile(r"[^(),:]*/|\.gguf")
 LENGTHS = (1, 2, 3, 4, 6, 8)
 _HOPELESS = 0.97
 _HARD = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class BreakEven:
-    """acceptance: chance per token above which drafting `length` tokens a round beats plain
-    decoding; None where not even a drafter that is always right does. most: its speed-up then."""
-
-    length: int
-    acceptance: float | None
-    most: float
 
 
 def break_evens(

@@ -16,8 +16,8 @@ from engine.control.draft_plan import DraftCosts, DraftPlan
 from engine.control.drafter_statistics import DrafterStatistics
 from engine.control.drafting_memory import DraftingMemory, TextKind
 from engine.control.exploration import ExplorationBudget
-from engine.data.events import RoundTrace
 from engine.data.request import LONGEST_AUTO_DRAFT
+from engine.data.rounds import RoundTrace
 
 _MARGIN = 0.1  # of a plain round: below that a plan may be luck
 _PRICE_WEIGHT = 0.05

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from engine.data.events import RoundTrace
-from engine.drafters.base import DraftPolicy
+from engine.data.draft_policy import DraftPolicy
+from engine.data.rounds import RoundTrace
 
 
 class Controller(DraftPolicy, Protocol):

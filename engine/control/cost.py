@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from engine.data.draft_cost import DraftCost
 
 _SPEED_WEIGHT = 0.1
 _TABLE_WEIGHT = 0.01
@@ -17,14 +18,6 @@ _PLAIN_WEIGHT = 0.05
 _OUTLIER = 3.0
 _DRIFT = 1.35
 _DRIFT_PASSES = 60
-
-
-@dataclass(frozen=True, slots=True)
-class DraftCost:
-    """Seconds. step: one draft step. token: per token of text that is taken in before drafting."""
-
-    step: float
-    token: float = 0.0
 
 
 class CostModel:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.data.events import RoundTrace
+from engine.data.rounds import RoundTrace
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from engine.data.events import RoundTrace
+from engine.data.rounds import RoundTrace
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,9 @@ from numpy.typing import NDArray
 
 from engine.control.controller import Controller
 from engine.data.errors import EngineError
-from engine.data.events import (
-    FinishReason,
-    Notice,
-    RoundSeconds,
-    RoundTrace,
-)
+from engine.data.events import FinishReason, Notice
 from engine.data.request import DraftParams
+from engine.data.rounds import RoundSeconds, RoundTrace
 from engine.decode.trace import cast_ballots, emitted_tokens, proposed_tokens, texts
 from engine.drafters.base import Drafter, DraftRound, Observation
 from engine.maths.acceptance import Verdict, choose_rule, verify

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.data.events import EmittedToken, JudgedPrediction, ProposedToken
+from engine.data.rounds import EmittedToken, JudgedPrediction, ProposedToken
 from engine.maths.acceptance import Verdict, agreement
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import ROOT, Proposal

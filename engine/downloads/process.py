@@ -50,7 +50,7 @@ def remove_stale_stages() -> None:
 
 
 class ChildProcess:
-    """`python -m engine.downloads.MODULE`, JSON lines both ways; leaving the block ends its tree."""
+    """`python -m engine.downloads.MODULE`, JSON lines both ways; its tree ends with the block."""
 
     def __init__(self, module: str, log: Path) -> None:
         with log.open("w", encoding="utf-8") as errors:

@@ -9,7 +9,8 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.control.cost import DraftCost
+from engine.data.draft_cost import DraftCost
+from engine.data.draft_policy import DraftPolicy
 from engine.data.request import DraftMode
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import MemberPrediction, Proposal
@@ -18,44 +19,6 @@ from engine.maths.ranking import Ranking
 from engine.maths.sampling import Sampler
 
 TargetNeeds = Literal["nothing", "final hidden state", "layer outputs"]
-
-
-class DraftPolicy(Protocol):
-    """The controller's side that a drafter sees: may another token be drafted?"""
-
-    def may_catch_up(self, drafter: str, tokens: int) -> bool:
-        """May it take in so many tokens of the text that it has not seen, in order to draft?"""
-        ...
-
-    def may_start(self, drafter: str) -> bool:
-        """Ask once a round before any work; no means this drafter is parked."""
-        ...
-
-    def may_step(self, drafter: str, depth: int) -> bool:
-        """Ask before the work that tells how sure it is of the token at `depth` (from 1)."""
-        ...
-
-    def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
-        """Ask BEFORE drawing the token at `depth` (from 1); deciding after the draw is biased.
-
-        confidence: the drafter's probability, in 0..1, that its next token is right.
-        """
-        ...
-
-    def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
-        """For trees: may a node that is kept with this chance join a pass of `rows` rows?
-
-        chance: of the whole path down to the node. Ask before drawing the node's token.
-        """
-        ...
-
-    def worth(self, drafter: str, confidence: float | None = None) -> float:
-        """Seconds that a round with this drafter is expected to save, to choose among several.
-
-        confidence: in its first token, where that is known without work. The same for all where
-        nothing is measured.
-        """
-        ...
 
 
 def _tell_nobody(message: str) -> None:

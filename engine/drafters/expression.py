@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from engine.data.errors import BadOptionError
 from engine.drafters.heads_argument import MAX_TREE, parse_heads
+from engine.skip.choice import parse_early_exit
 
 LEAF_KINDS = ("model", "tli", "ngram", "early-exit", "medusa", "eagle", "eagle3", "mtp", "recycle")
 HEAD_KINDS = ("medusa", "eagle", "eagle3")
@@ -82,25 +83,6 @@ def _parse_group(kind: str, inner: str) -> DrafterExpression:
     if len(set(members)) < len(members):
         raise BadOptionError(f"{kind}(...) names a drafter twice")
     return DrafterExpression(kind, members=members)
-
-
-def parse_early_exit(argument: str) -> tuple[tuple[int, ...], int | None]:
-    """The layers to skip and None, or no layers and the number of first layers to keep."""
-    name, _, value = argument.partition("=")
-    if name != "first":
-        return parse_skip(argument), None
-    if not value.isascii() or not value.isdigit() or int(value) < 1:
-        raise BadOptionError(f"early-exit:{argument} is not of the form early-exit:first=8")
-    return (), int(value)
-
-
-def parse_skip(argument: str) -> tuple[int, ...]:
-    """ "skip=10+13+16" to (10, 13, 16)."""
-    name, _, value = argument.partition("=")
-    parts = value.split("+")
-    if name != "skip" or not all(part.isdigit() for part in parts):
-        raise BadOptionError(f"early-exit:{argument} is not of the form early-exit:skip=10+13+16")
-    return tuple(sorted({int(part) for part in parts}))
 
 
 def parse_tree(argument: str) -> int:

@@ -20,18 +20,6 @@ _BYTES_PER_WEIGHT = {"F32": 4.0, "F16": 2.0, "BF16": 2.0, "Q8_0": 1.1}
 Progress = Callable[[float], None]
 
 
-def default_skip(layers: int) -> tuple[int, ...]:
-    """About one layer in fifteen, a little before and after the middle.
-
-    More looks tempting but single layers can be vital: on the starter, leaving out 12 and 16 keeps
-    78 % of the target's choices, leaving out 11, 15, 19 and 23 only 8 %.
-    """
-    count = max(1, round(layers / 15))
-    first, last = 0.33 * layers, 0.62 * layers
-    step = (last - first) / count
-    return tuple(sorted({int(first + (index + 0.5) * step) for index in range(count)}))
-
-
 def skipped_copy(
     source: Path, layers: int, skip: Sequence[int], folder: Path, log: NativeLog, report: Progress
 ) -> Path:

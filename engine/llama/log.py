@@ -8,7 +8,7 @@ from collections import deque
 
 from llama_cpp import llama_cpp as native
 
-from engine.process.messages import LogLine
+from engine.data.log_line import LogLine
 
 _LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, 4: logging.ERROR}
 _CONTINUATION = 5

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from engine.data.errors import EngineDiedError
 from engine.data.folders import DataFolder
+from engine.data.loaded import LoadedSummary
+from engine.data.log_line import LogLine
 from engine.data.request import GenerateRequest, LoadRequest
 from engine.process.engine_process import EngineProcess
 from engine.process.messages import (
@@ -18,15 +20,13 @@ from engine.process.messages import (
     Cancel,
     Command,
     Done,
+    EngineMessage,
     Failed,
     Generate,
     Load,
-    LoadedSummary,
-    LogLine,
     LogLines,
     MakeModel,
     Ready,
-    Reply,
     SearchLayers,
     Shutdown,
     Unload,
@@ -211,7 +211,7 @@ class EngineClient:
 
     # Replies
 
-    def _dispatch(self, reply: Reply) -> None:
+    def _dispatch(self, reply: EngineMessage) -> None:
         with self._lock:
             if isinstance(reply, Ready):
                 return  # the process object keeps it

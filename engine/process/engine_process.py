@@ -8,7 +8,7 @@ from multiprocessing.connection import wait
 
 from engine.data.errors import EngineDiedError
 from engine.data.folders import DataFolder
-from engine.process.messages import Command, Ready, Reply
+from engine.process.messages import Command, EngineMessage, Ready
 from engine.process.spawn import exit_reason, output_file, start_process
 
 START_SECONDS = 120.0
@@ -21,7 +21,7 @@ class EngineProcess:
     def __init__(
         self,
         data_folder: DataFolder,
-        on_reply: Callable[[Reply], None],
+        on_reply: Callable[[EngineMessage], None],
         on_end: Callable[[EngineProcess], None],
     ) -> None:
         """Starts it. EngineDiedError if it cannot be started."""
@@ -75,7 +75,7 @@ class EngineProcess:
     def _receive(self) -> None:
         while True:
             try:
-                reply: Reply = self._connection.recv()
+                reply: EngineMessage = self._connection.recv()
             except (EOFError, OSError):
                 break
             if isinstance(reply, Ready):

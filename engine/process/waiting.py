@@ -9,16 +9,9 @@ from queue import SimpleQueue
 
 from engine.data.errors import ERROR_KINDS, EngineError
 from engine.data.events import Finished, Queued
+from engine.data.loaded import LoadedSummary
 from engine.data.stats import Stats
-from engine.process.messages import (
-    Done,
-    Failed,
-    LayersFound,
-    LoadedSummary,
-    LoadProgress,
-    Made,
-    RunUpdate,
-)
+from engine.process.messages import Done, Failed, LayersFound, LoadProgress, Made, RunUpdate
 from engine.process.run import Run
 from engine.skip.report import SkipReport
 

@@ -24,6 +24,7 @@ from engine.process.messages import (
     Cancel,
     Command,
     Done,
+    EngineMessage,
     Failed,
     Generate,
     LayersFound,
@@ -33,7 +34,6 @@ from engine.process.messages import (
     Made,
     MakeModel,
     Ready,
-    Reply,
     RunUpdate,
     SearchLayers,
     Shutdown,
@@ -105,7 +105,7 @@ class Worker:
         def report(fraction: float) -> None:
             self._send(LoadProgress(command.id, "writing the copy", fraction))
 
-        path = self._session.make_model(command, report)
+        path = self._session.make_model(command.source, command.skip, command.file_format, report)
         self._send(Made(command.id, str(path)))
 
     def _search(self, command: SearchLayers) -> None:
@@ -151,7 +151,7 @@ class Worker:
             if lines:
                 self._send(LogLines(lines))
 
-    def _send(self, reply: Reply) -> None:
+    def _send(self, reply: EngineMessage) -> None:
         with self._send_lock:
             try:
                 self._connection.send(reply)

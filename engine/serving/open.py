@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from engine.data.errors import BadOptionError
 from engine.data.folders import DataFolder
+from engine.data.loaded import DrafterSummary, LoadedSummary, ModelSummary
 from engine.drafters.base import Drafter
 from engine.drafters.build import build_drafter
 from engine.drafters.build_context import BuildContext
@@ -20,7 +21,6 @@ from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model
 from engine.models.memory import ModelPlan, estimate
-from engine.process.messages import DrafterSummary, LoadedSummary, ModelSummary
 from engine.serving.plan import Loader, LoadPlan, Report
 from engine.serving.strict import StrictSetup
 from engine.serving.tuning import PairSpeed, Setup, Tuning

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from engine.control.controller import Controller
 from engine.data.errors import BadOptionError, EngineError
-from engine.data.events import Finished, Notice, PromptProgress, RoundTrace, RunEvent
+from engine.data.events import Finished, Notice, PromptProgress, RunEvent
 from engine.data.request import Coupling, GenerateRequest
+from engine.data.rounds import RoundTrace
 from engine.data.stats import StatsCounter
 from engine.decode.loop import LoopOptions, RoundLoop, Streams
 from engine.drafters.base import Drafter, Preparing

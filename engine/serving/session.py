@@ -11,6 +11,7 @@ from engine.control.drafting_memory import TextKind
 from engine.data.errors import BadOptionError, EngineError, RunError
 from engine.data.events import Notice, RunEvent
 from engine.data.folders import DataFolder
+from engine.data.loaded import LoadedSummary
 from engine.data.request import GenerateRequest, LoadRequest
 from engine.files.gguf import inspect
 from engine.files.measurements import Measurements
@@ -18,7 +19,6 @@ from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.derived import requantized_copy, skipped_copy
 from engine.llama.library import Library
 from engine.maths.randomness import random_seed
-from engine.process.messages import LoadedSummary, MakeModel
 from engine.serving.open import Loaded, Opener
 from engine.serving.plan import Loader, LoadPlan, Report
 from engine.serving.reply import Reply, ReplySetup
@@ -102,15 +102,24 @@ class Session:
             self._loaded.close()
             self._loaded = None
 
-    def make_model(self, command: MakeModel, report: Callable[[float], None]) -> Path:
-        """A derived copy in the data folder; made once."""
-        source = self._loader.find_model(command.source)
+    def make_model(
+        self,
+        model: str,
+        skip: tuple[int, ...] | None,
+        file_format: str | None,
+        report: Callable[[float], None],
+    ) -> Path:
+        """A derived copy in the data folder, made once: in a file format, or without layers.
+
+        skip: the layers to leave out; () chooses them. Not used where a file format is given.
+        """
+        source = self._loader.find_model(model)
         folder, log = self._folder.derived, self._library.log
-        if command.file_format is not None:
-            return requantized_copy(source, command.file_format, folder, log, report)
+        if file_format is not None:
+            return requantized_copy(source, file_format, folder, log, report)
         layers = inspect(source).block_count
         known = Measurements(self._folder.measurements_file)
-        skip = command.skip or layers_to_skip("", source, layers, known)
+        skip = skip or layers_to_skip("", source, layers, known)
         return skipped_copy(source, layers, skip, folder, log, report)
 
     def search_layers(

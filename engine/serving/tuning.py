@@ -14,9 +14,11 @@ from typing import Any
 
 from engine.control.advice import advice, break_evens
 from engine.control.auto_draft import AutoDraft
-from engine.control.cost import CostModel, DraftCost
+from engine.control.cost import CostModel
+from engine.data.draft_cost import DraftCost
 from engine.data.errors import RunError
 from engine.data.folders import DataFolder
+from engine.data.loaded import DraftSpeed, SpeedSummary
 from engine.drafters.base import Drafter, Measurable
 from engine.files.measurements import PASSES, Measurements, measurement_key
 from engine.llama.context import Context
@@ -25,7 +27,6 @@ from engine.llama.model import Model
 from engine.measure.attention import plain_attention_is_faster
 from engine.measure.calibrate import Calibration, calibrate, plain_seconds
 from engine.models.memory import ModelPlan, estimate, free_ram
-from engine.process.messages import DraftSpeed, SpeedSummary
 from engine.serving.plan import LoadPlan, Report
 
 _MEMORY_SHARE = 0.5

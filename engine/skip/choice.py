@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.data.errors import BadOptionError
-from engine.drafters.expression import parse_early_exit
 from engine.files.measurements import Measurements
-from engine.llama.derived import default_skip
 from engine.skip.report import remembered_best
 from engine.skip.search import Skip
 
@@ -27,3 +25,34 @@ def layers_to_skip(argument: str, file: Path, layers: int, known: Measurements |
     if first >= layers:
         raise BadOptionError(f"early-exit:first={first}: the target has only {layers} layers")
     return tuple(range(first, layers))
+
+
+def default_skip(layers: int) -> tuple[int, ...]:
+    """About one layer in fifteen, a little before and after the middle.
+
+    More looks tempting but single layers can be vital: on the starter, leaving out 12 and 16 keeps
+    78 % of the target's choices, leaving out 11, 15, 19 and 23 only 8 %.
+    """
+    count = max(1, round(layers / 15))
+    first, last = 0.33 * layers, 0.62 * layers
+    step = (last - first) / count
+    return tuple(sorted({int(first + (index + 0.5) * step) for index in range(count)}))
+
+
+def parse_early_exit(argument: str) -> tuple[tuple[int, ...], int | None]:
+    """The layers to skip and None, or no layers and the number of first layers to keep."""
+    name, _, value = argument.partition("=")
+    if name != "first":
+        return parse_skip(argument), None
+    if not value.isascii() or not value.isdigit() or int(value) < 1:
+        raise BadOptionError(f"early-exit:{argument} is not of the form early-exit:first=8")
+    return (), int(value)
+
+
+def parse_skip(argument: str) -> tuple[int, ...]:
+    """ "skip=10+13+16" to (10, 13, 16)."""
+    name, _, value = argument.partition("=")
+    parts = value.split("+")
+    if name != "skip" or not all(part.isdigit() for part in parts):
+        raise BadOptionError(f"early-exit:{argument} is not of the form early-exit:skip=10+13+16")
+    return tuple(sorted({int(part) for part in parts}))

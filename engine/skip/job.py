@@ -12,9 +12,9 @@ from engine.data.machine import physical_cores
 from engine.files.gguf import inspect
 from engine.files.measurements import Measurements
 from engine.llama.abort import AbortFlag, PassAborted
-from engine.llama.derived import default_skip
 from engine.llama.log import NativeLog
 from engine.llama.model import Model, ModelOptions
+from engine.skip.choice import default_skip
 from engine.skip.report import Ending, SkipPoint, SkipReport, SkipSearchRequest, remember_best
 from engine.skip.search import (
     DraftCosts,

@@ -14,9 +14,9 @@ import pytest
 from app.handlers import Handlers
 from app.services import Application
 from engine.data.errors import RunError
-from engine.data.events import RoundTrace
 from engine.data.folders import DataFolder
 from engine.data.request import GenerateRequest, Message
+from engine.data.rounds import RoundTrace
 from tests.fakes_engine import FakeEngine, FakeRun, script
 from tests.fakes_models import FakeShelf
 

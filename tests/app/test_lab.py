@@ -18,10 +18,10 @@ from engine.bench.samples import BenchReply
 from engine.data.errors import BadOptionError, MemoryLimitError
 from engine.data.events import Finished
 from engine.data.folders import DataFolder
+from engine.data.loaded import LoadedSummary
 from engine.data.prompts import BUILT_IN
 from engine.data.request import DraftParams, GenerateRequest, LoadRequest, Message, SamplingParams
 from engine.data.stats import StatsCounter
-from engine.process.messages import LoadedSummary
 from tests.fakes_engine import FakeEngine, script
 from tests.fakes_models import FakeShelf
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from app.wire import WireEncoder, text_of
-from engine.data.events import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
+from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
 from tests.fakes_engine import MARKDOWN, script, tree_script
 
 SECONDS = RoundSeconds(0.1, 0.2, 0.0)

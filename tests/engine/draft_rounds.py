@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.control.controller import AlwaysDraft
+from engine.data.draft_policy import DraftPolicy
 from engine.data.request import DraftMode, SamplingParams
-from engine.drafters.base import DraftPolicy, DraftRound
+from engine.drafters.base import DraftRound
 from engine.maths.randomness import IndependentStream
 from engine.maths.sampling import Sampler
 

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.control.auto_draft import AutoDraft
-from engine.control.cost import CostModel, DraftCost
-from engine.data.events import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
+from engine.control.cost import CostModel
+from engine.data.draft_cost import DraftCost
+from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
 
 NAME = "model"
 

@@ -24,9 +24,10 @@ from engine.bench.report import oracle_sentences, prediction_sentences
 from engine.bench.run import Bench, BenchProgress, probe_prompts
 from engine.bench.samples import BenchMode, BenchReply, sample_from_json
 from engine.data.errors import BadOptionError
-from engine.data.events import EmittedToken, Finished, ProposedToken, RoundSeconds, RoundTrace
+from engine.data.events import Finished
 from engine.data.prompts import TrialPrompt
 from engine.data.request import SamplingParams
+from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
 from engine.data.stats import Stats, StatsCounter
 from tests.fakes_engine import FakeEngine
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine.control.controller import AlwaysDraft
+from engine.data.draft_policy import DraftPolicy
 from engine.data.request import SamplingParams
-from engine.drafters.base import DraftPolicy, DraftRound
+from engine.drafters.base import DraftRound
 from engine.drafters.ensembles.best import BestDrafter
 from engine.drafters.ensembles.first import FirstDrafter
 from engine.drafters.ensembles.vote import VoteDrafter

@@ -16,9 +16,10 @@ from engine.data.errors import (
     RequestError,
     UnknownModelError,
 )
-from engine.data.events import Finished, Notice, PromptProgress, Queued, RoundTrace
+from engine.data.events import Finished, Notice, PromptProgress, Queued
 from engine.data.folders import DataFolder
 from engine.data.request import DraftParams, GenerateRequest, LoadRequest, Message, SamplingParams
+from engine.data.rounds import RoundTrace
 from engine.process.client import EngineClient
 from tests.engine.runs import WAIT, finished, raw, reply, until, write_slow_tiny
 from tests.tiny_gguf import write_tiny_gguf

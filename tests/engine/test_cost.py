@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.control.cost import CostModel, DraftCost
+from engine.control.cost import CostModel
+from engine.data.draft_cost import DraftCost
 
 
 def test_pass_times_between_and_beyond_measured_widths() -> None:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from engine.control.controller import AlwaysDraft, NeverDraft
 from engine.data.errors import DrafterError, NativeError
-from engine.data.events import Notice, RoundTrace
+from engine.data.events import Notice
 from engine.data.request import DraftParams, SamplingParams
+from engine.data.rounds import RoundTrace
 from engine.data.stats import StatsCounter
 from engine.decode.loop import LoopOptions, RoundLoop, Streams
 from engine.drafters.base import Observation

@@ -8,8 +8,9 @@ import pytest
 
 from engine.data.errors import BadOptionError, RunError
 from engine.files.gguf import inspect
-from engine.llama.derived import default_skip, derived_path, requantized_copy, skipped_copy
+from engine.llama.derived import derived_path, requantized_copy, skipped_copy
 from engine.llama.library import Library
+from engine.skip.choice import default_skip
 from tests.tiny_gguf import write_tiny_gguf
 
 

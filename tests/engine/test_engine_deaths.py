@@ -15,8 +15,8 @@ from engine.data.errors import (
     EngineError,
     UnknownModelError,
 )
-from engine.data.events import RoundTrace
 from engine.data.request import LoadRequest
+from engine.data.rounds import RoundTrace
 from engine.process.client import EngineClient
 from tests.engine.runs import WAIT, finished, raw, reply, until, write_slow_tiny
 from tests.tiny_gguf import write_tiny_gguf

@@ -11,8 +11,8 @@ import pytest
 
 from engine.control.controller import AlwaysDraft
 from engine.data.errors import BadOptionError
-from engine.data.events import RoundTrace
 from engine.data.request import DraftParams, SamplingParams
+from engine.data.rounds import RoundTrace
 from engine.data.stats import StatsCounter
 from engine.decode.loop import LoopOptions, RoundLoop, Streams
 from engine.drafters.base import Drafter, Observation, StepDrafter

@@ -7,17 +7,8 @@ import pickle
 
 import pytest
 
-from engine.data.events import (
-    EmittedToken,
-    Finished,
-    Notice,
-    PromptProgress,
-    ProposedToken,
-    Queued,
-    RoundSeconds,
-    RoundTrace,
-    RunEvent,
-)
+from engine.data.events import Finished, Notice, PromptProgress, Queued, RunEvent
+from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
 from engine.data.stats import DrafterCount, Stats
 
 TRACE = RoundTrace(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.data.errors import BadOptionError
-from engine.drafters.expression import parse_expression, parse_skip
+from engine.drafters.expression import parse_expression
+from engine.skip.choice import parse_skip
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import pytest
 
 from engine.control.controller import AlwaysDraft
 from engine.data.errors import DrafterError
-from engine.data.events import Notice, RoundTrace
+from engine.data.events import Notice
 from engine.data.request import DraftParams, SamplingParams
+from engine.data.rounds import RoundTrace
 from engine.decode.loop import LoopOptions, RoundLoop, Streams
 from engine.drafters.base import Drafter, DraftRound, Observation, StepDrafter
 from engine.drafters.ensembles.best import BestDrafter

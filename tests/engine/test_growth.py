@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.control.controller import AlwaysDraft, NeverDraft
-from engine.data.events import RoundTrace
 from engine.data.request import Coupling, DraftParams, SamplingParams
+from engine.data.rounds import RoundTrace
 from engine.decode.loop import LoopOptions, RoundLoop, Streams
 from engine.drafters.base import DraftRound, Observation, TargetNeeds
 from engine.drafters.trees.expansion import BEAM, grow

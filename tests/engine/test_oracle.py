@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from engine.control.advice import BreakEven, advice, break_evens
+from engine.control.advice import advice, break_evens
 from engine.control.cost import CostModel
 from engine.control.oracle import (
     best_seconds,
@@ -17,7 +17,8 @@ from engine.control.oracle import (
     merged_hits,
     recorded_hits,
 )
-from engine.data.events import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
+from engine.data.loaded import BreakEven
+from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
 from tests.engine.simulated_pair import Machine, Text, simulate
 
 MACHINE = Machine({1: 100, 2: 130, 3: 170, 4: 172, 8: 300}, step=15)

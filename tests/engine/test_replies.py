@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from engine.control.controller import AlwaysDraft, NeverDraft
-from engine.data.events import Finished, RoundTrace
+from engine.data.events import Finished
 from engine.data.request import DraftParams, GenerateRequest, SamplingParams
+from engine.data.rounds import RoundTrace
 from engine.drafters.base import Drafter
 from engine.drafters.build import build_drafter
 from engine.drafters.build_context import BuildContext

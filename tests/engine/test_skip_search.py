@@ -18,7 +18,6 @@ from engine.drafters.expression import parse_expression
 from engine.files.measurements import Measurements
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
-from engine.llama.derived import default_skip
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
 from engine.llama.quantize import copy_without_layers
@@ -26,7 +25,7 @@ from engine.llama.skipping import LayerSkipper
 from engine.process.client import EngineClient
 from engine.process.messages import LoadProgress
 from engine.serving.session import Session
-from engine.skip.choice import layers_to_skip
+from engine.skip.choice import default_skip, layers_to_skip
 from engine.skip.job import SearchTools, search_layers
 from engine.skip.report import (
     SkipReport,

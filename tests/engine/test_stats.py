@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from engine.data.events import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
+from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
 from engine.data.stats import DrafterCount, Stats, StatsCounter
 
 SECONDS = RoundSeconds(draft=0.25, target=1.0, other=0.125)

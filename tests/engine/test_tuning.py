@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from engine.cli import main
-from engine.control.cost import CostModel, DraftCost
+from engine.control.cost import CostModel
+from engine.data.draft_cost import DraftCost
 from engine.data.folders import DataFolder
 from engine.data.request import DraftParams, GenerateRequest, LoadRequest
 from engine.llama.abort import AbortFlag

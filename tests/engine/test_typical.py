@@ -6,8 +6,9 @@ import pytest
 
 from engine.control.controller import AlwaysDraft
 from engine.data.errors import BadOptionError
-from engine.data.events import Finished, RoundTrace
+from engine.data.events import Finished
 from engine.data.request import DraftParams, SamplingParams
+from engine.data.rounds import RoundTrace
 from engine.data.stats import Stats
 from engine.decode.loop import LoopOptions, RoundLoop, Streams
 from engine.maths.acceptance import choose_rule, verify

@@ -19,9 +19,10 @@ from engine.bench.verify import (
     compare_samples,
 )
 from engine.data.errors import BadOptionError
-from engine.data.events import EmittedToken, Finished, RoundSeconds, RoundTrace, RunEvent
+from engine.data.events import Finished, RunEvent
 from engine.data.prompts import BUILT_IN, TrialPrompt, read_prompts
 from engine.data.request import GenerateRequest, SamplingParams
+from engine.data.rounds import EmittedToken, RoundSeconds, RoundTrace
 from engine.data.stats import Stats
 from engine.maths.randomness import CoupledStream
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.control.controller import AlwaysDraft, NeverDraft
-from engine.data.events import Notice, RoundTrace
+from engine.data.events import Notice
 from engine.data.request import Coupling, DraftParams, GenerateRequest, SamplingParams
+from engine.data.rounds import RoundTrace
 from engine.drafters.base import Drafter
 from engine.llama.context import Context
 from engine.serving.reply import Reply, ReplySetup

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.drafters.base import Drafter, DraftPolicy, DraftRound, Observation
+from engine.data.draft_policy import DraftPolicy
+from engine.drafters.base import Drafter, DraftRound, Observation
 from engine.drafters.ensembles.group import Group
 from engine.maths.acceptance import agreement
 from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, MemberPrediction, Proposal

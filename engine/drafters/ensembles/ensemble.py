@@ -6,8 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from engine.control.cost import DraftCost
-from engine.drafters.base import DraftPolicy, DraftRound, Observation, StepDrafter
+from engine.data.draft_cost import DraftCost
+from engine.data.draft_policy import DraftPolicy
+from engine.drafters.base import DraftRound, Observation, StepDrafter
 from engine.drafters.ensembles.group import Group
 from engine.drafters.ensembles.owned import OwnedPolicy
 from engine.drafters.ensembles.parallel import ParallelMembers

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engine.drafters.base import Drafter, DraftPolicy, DraftRound
+from engine.data.draft_policy import DraftPolicy
+from engine.drafters.base import Drafter, DraftRound
 from engine.drafters.ensembles.group import Group
 from engine.maths.proposal import EMPTY_PROPOSAL, Proposal
 

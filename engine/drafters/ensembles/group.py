@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from engine.control.cost import DraftCost
+from engine.data.draft_cost import DraftCost
+from engine.data.draft_policy import DraftPolicy
 from engine.data.errors import DrafterError, EngineError
 from engine.drafters.base import (
     Drafter,
-    DraftPolicy,
     DraftRound,
     Measurable,
     Observation,

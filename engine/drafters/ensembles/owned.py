@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.drafters.base import DraftPolicy
+from engine.data.draft_policy import DraftPolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engine.drafters.base import DraftPolicy, DraftRound, StepDrafter
+from engine.data.draft_policy import DraftPolicy
+from engine.drafters.base import DraftRound, StepDrafter
 from engine.drafters.ensembles.group import Group
 from engine.drafters.ensembles.owned import OwnedPolicy
 from engine.drafters.stepping import choose

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.control.acceptance_estimator import AcceptanceEstimator
-from engine.drafters.base import Drafter, DraftPolicy, DraftRound, Observation
+from engine.data.draft_policy import DraftPolicy
+from engine.drafters.base import Drafter, DraftRound, Observation
 from engine.drafters.ensembles.group import Group
 from engine.drafters.ensembles.owned import OwnedPolicy
 from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, MemberPrediction, Proposal

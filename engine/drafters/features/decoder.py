@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.control.cost import DraftCost
+from engine.data.draft_cost import DraftCost
 
 ROWS_AT_ONCE = 64
 _MEASURED_STEPS = 5

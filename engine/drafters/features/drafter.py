@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.control.cost import DraftCost
+from engine.data.draft_cost import DraftCost
 from engine.data.errors import DrafterError, EngineError
 from engine.drafters.base import DraftRound, Observation, TargetNeeds
 from engine.drafters.features.decoder import ROWS_AT_ONCE, Decoder, decoder_cost

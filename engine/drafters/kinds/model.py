@@ -10,9 +10,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.control.cost import DraftCost
+from engine.data.draft_cost import DraftCost
+from engine.data.draft_policy import DraftPolicy
 from engine.data.errors import DrafterError
-from engine.drafters.base import DraftPolicy, DraftRound, Observation, TargetNeeds
+from engine.drafters.base import DraftRound, Observation, TargetNeeds
 from engine.drafters.stepping import draft_chain
 from engine.llama.context import Context
 from engine.llama.native_context import PREFILL_CHUNK

@@ -14,7 +14,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.drafters.base import DraftPolicy, DraftRound
+from engine.data.draft_policy import DraftPolicy
+from engine.drafters.base import DraftRound
 from engine.drafters.kinds.model import likeliest
 from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
 

@@ -1,0 +1,127 @@
+"""What one round did, token by token: plain data, and the fixed line of `--trace`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+TokenKind = Literal["accepted", "correction", "bonus", "plain"]
+TRACE_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedToken:
+    """One node of a proposal after verification.
+
+    parent: index into the round's proposed tokens, -1 for the root. p: the target's probability
+    after truncation on this node's own prefix. q: the draft distribution's, None for point masses.
+    """
+
+    token: int
+    text: str
+    parent: int
+    depth: int
+    drafter: str
+    p: float
+    q: float | None
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedToken:
+    """One token of the reply. depth: its place in the proposal, from 1; None if not drafted.
+
+    text may be "" while a multi-byte character is incomplete; the token that completes the
+    character carries all of it.
+    """
+
+    token: int
+    text: str
+    kind: TokenKind
+    drafter: str | None
+    p: float
+    q: float | None
+    depth: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPrediction:
+    """What a member of an ensemble would have proposed below node `parent`, -1 for the root.
+
+    agreement: the chance that the target would have kept it. on_path: whether the prefix it was
+    asked on became the reply's text; only these count.
+    """
+
+    drafter: str
+    parent: int
+    token: int
+    text: str
+    confidence: float
+    agreement: float
+    on_path: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSeconds:
+    draft: float
+    target: float
+    other: float
+
+    @property
+    def total(self) -> float:
+        return self.draft + self.target + self.other
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTrace:
+    """One propose - verify - commit cycle. position: tokens in the context before the round.
+
+    ballots: empty unless an ensemble drafted.
+    """
+
+    round: int
+    position: int
+    proposed: tuple[ProposedToken, ...]
+    emitted: tuple[EmittedToken, ...]
+    seconds: RoundSeconds
+    parked: bool
+    ballots: tuple[JudgedPrediction, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The fixed trace line of `forerun generate --trace`; ensembles add their ballots."""
+        ballots = [asdict(ballot) for ballot in self.ballots]
+        return {
+            "round": self.round,
+            "position": self.position,
+            "proposed": [
+                {
+                    "token": node.token,
+                    "text": node.text,
+                    "parent": node.parent,
+                    "drafter": node.drafter,
+                    "p": node.p,
+                    "q": node.q,
+                    "accepted": node.accepted,
+                }
+                for node in self.proposed
+            ],
+            "emitted": [
+                {
+                    "token": emitted.token,
+                    "text": emitted.text,
+                    "kind": emitted.kind,
+                    "drafter": emitted.drafter,
+                    "p": emitted.p,
+                    "q": emitted.q,
+                    "depth": emitted.depth,
+                }
+                for emitted in self.emitted
+            ],
+            "seconds": {
+                "draft": self.seconds.draft,
+                "target": self.seconds.target,
+                "other": self.seconds.other,
+            },
+            "parked": self.parked,
+            **({"ballots": ballots} if ballots else {}),
+        }
