@@ -45,27 +45,27 @@ class AcceptanceEstimator:
         self._kept = np.zeros((DEPTHS, BINS))
         self._tried = np.zeros((DEPTHS, BINS))
         self._table: NDArray[np.float64] | None = None
-        self._severity = RejectionOdds(_DOUBT if adapts else 1.0)
+        self._odds = RejectionOdds(_DOUBT if adapts else 1.0)
 
     def estimate(self, confidence: float, depth: int = 1) -> float:
         usual = self._usual()[_depth_class(depth), confidence_bin(confidence)]
-        return self._severity.applied(float(usual))
+        return self._odds.applied(float(usual))
 
     def learn(self, confidence: float, kept: float, depth: int = 1) -> None:
         """kept: whether, or with what chance, the target kept the token."""
         place = _depth_class(depth), confidence_bin(confidence)
         if self._adapts:  # only then is a table needed for every token
-            self._severity.learn(float(self._usual()[place]), kept)
+            self._odds.learn(float(self._usual()[place]), kept)
         self._tried[place] += 1.0
         self._kept[place] += kept
         self._table = None
 
     def begin_text(self) -> None:
-        self._severity.begin_text()
+        self._odds.begin_text()
 
     def table(self) -> NDArray[np.float64]:
         """Chances [DEPTHS, BINS], in the text at hand."""
-        return self._severity.applied(self._usual())
+        return self._odds.applied(self._usual())
 
     def _usual(self) -> NDArray[np.float64]:
         if self._table is None:

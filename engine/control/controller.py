@@ -8,7 +8,11 @@ from engine.data.draft_policy import DraftPolicy
 from engine.data.rounds import RoundTrace
 
 
-class Controller(DraftPolicy, Protocol):
+class Controller(Protocol):
+    """Decides for a reply; drafters ask the policy that is bound to them."""
+
+    def of(self, drafter: str) -> DraftPolicy: ...
+
     def start_round(self) -> int:
         """Deepest proposal allowed in this round, in tokens; 0 means no draft."""
         ...
@@ -22,29 +26,32 @@ class Controller(DraftPolicy, Protocol):
 
 
 class NeverDraft:
-    """--speculate off."""
+    """--speculate off. The same answers for every drafter."""
 
     parked = False
+
+    def of(self, drafter: str) -> NeverDraft:
+        return self
 
     def start_round(self) -> int:
         return 0
 
-    def may_catch_up(self, drafter: str, tokens: int) -> bool:
+    def may_catch_up(self, tokens: int) -> bool:
         return False
 
-    def may_start(self, drafter: str) -> bool:
+    def may_start(self) -> bool:
         return False
 
-    def may_step(self, drafter: str, depth: int) -> bool:
+    def may_step(self, depth: int) -> bool:
         return False
 
-    def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
+    def should_continue(self, depth: int, confidence: float) -> bool:
         return False
 
-    def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
+    def pays_to_add(self, probability: float, rows: int) -> bool:
         return False
 
-    def worth(self, drafter: str, confidence: float | None = None) -> float:
+    def expected_saving(self, confidence: float | None = None) -> float:
         return 0.0
 
     def finish_round(self, trace: RoundTrace) -> None:
@@ -52,32 +59,35 @@ class NeverDraft:
 
 
 class AlwaysDraft:
-    """--speculate always: every round, as deep as allowed."""
+    """--speculate always: every round, as deep as allowed. The same answers for every drafter."""
 
     parked = False
 
     def __init__(self, draft_max: int) -> None:
         self._draft_max = draft_max
 
+    def of(self, drafter: str) -> DraftPolicy:
+        return self
+
     def start_round(self) -> int:
         return self._draft_max
 
-    def may_catch_up(self, drafter: str, tokens: int) -> bool:
+    def may_catch_up(self, tokens: int) -> bool:
         return True
 
-    def may_start(self, drafter: str) -> bool:
+    def may_start(self) -> bool:
         return True
 
-    def may_step(self, drafter: str, depth: int) -> bool:
+    def may_step(self, depth: int) -> bool:
         return True
 
-    def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
+    def should_continue(self, depth: int, confidence: float) -> bool:
         return True
 
-    def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
+    def pays_to_add(self, probability: float, rows: int) -> bool:
         return True
 
-    def worth(self, drafter: str, confidence: float | None = None) -> float:
+    def expected_saving(self, confidence: float | None = None) -> float:
         return 0.0
 
     def finish_round(self, trace: RoundTrace) -> None:

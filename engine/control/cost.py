@@ -30,14 +30,15 @@ class CostModel:
     def __init__(
         self,
         pass_seconds: Mapping[int, float],
-        growth: Mapping[int, float] | None = None,
+        seconds_per_cached: Mapping[int, float] | None = None,
         drafters: Mapping[str, DraftCost] | None = None,
     ) -> None:
-        """pass_seconds: T(n) by width n; must hold T(1). growth: of T(n) per cached token."""
+        """pass_seconds: T(n) by width n; must hold T(1). seconds_per_cached: what every cached
+        token adds to T(n)."""
         if 1 not in pass_seconds:
             raise ValueError("the cost model needs T(1)")
         self._pass = dict(pass_seconds)
-        self._growth = dict(growth or {})
+        self._per_cached = dict(seconds_per_cached or {})
         self._drafters = dict(drafters or {})
         self._measured = dict(pass_seconds)
         self._seen: dict[int, int] = {}
@@ -65,7 +66,7 @@ class CostModel:
         return tuple(wider - narrower for narrower, wider in itertools.pairwise(passes))
 
     def _table(self, width: int) -> float:
-        return _between(self._pass, width) + self._position * _between(self._growth, width)
+        return _between(self._pass, width) + self._position * _between(self._per_cached, width)
 
     def draft_seconds(self, drafter: str) -> float:
         """One draft step; 0 until the drafter has drafted or was measured."""
@@ -96,14 +97,14 @@ class CostModel:
             row = min(seconds / width, 0.05 * self.pass_seconds(1))
             self._row += _NEW_WEIGHT * (row - self._row)
 
-    def learn_draft(self, drafter: str, seconds: float, looks: int, behind: int) -> None:
-        """A round's drafting: `looks` steps, after taking in `behind` tokens."""
+    def learn_draft(self, drafter: str, seconds: float, steps: int, behind: int) -> None:
+        """A round's drafting: `steps` draft steps, after taking in `behind` tokens."""
         cost, seconds = self._cost(drafter), seconds / self._slowness
         if behind > _FEW_TOKENS:
-            token = max(0.0, seconds - looks * cost.step) / behind
+            token = max(0.0, seconds - steps * cost.step) / behind
             self._drafters[drafter] = DraftCost(cost.step, _blend(cost.token, token))
-        elif looks:
-            self._drafters[drafter] = DraftCost(_blend(cost.step, seconds / looks), cost.token)
+        elif steps:
+            self._drafters[drafter] = DraftCost(_blend(cost.step, seconds / steps), cost.token)
 
     @property
     def has_drifted(self) -> bool:

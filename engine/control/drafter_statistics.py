@@ -15,21 +15,21 @@ _LONGEST_REST = 48
 _TRIAL_ROUNDS = 3
 _SETTLED_ROUNDS = 8
 _PROFIT_MEMORY = 0.9
-_REPLAN_LOOKS = 6
+_REPLAN_STEPS = 6
 _RARELY = 48
-_PRICE_TOLERANCE = 0.06
+_VALUE_TOLERANCE = 0.06
 
 
 class DrafterStatistics:
     """Of one drafter for one kind of text. Rounds are counted by the controller."""
 
     def __init__(self) -> None:
-        self.chance = AcceptanceEstimator(adapts=True)
-        self.looks = ConfidenceHistory()
+        self.estimator = AcceptanceEstimator(adapts=True)
+        self.confidences = ConfidenceHistory()
         self._plan: DraftPlan | None = None
         self._planned_for = DraftCosts((), 0.0, 0.0)
-        self._looks_since_plan = 0
-        self._patience = _REPLAN_LOOKS
+        self._steps_since_plan = 0
+        self._patience = _REPLAN_STEPS
         self._could_pay: bool | None = None
         self._profit = 0.0
         self._rounds = 0
@@ -42,19 +42,19 @@ class DrafterStatistics:
     def plan(self, costs: DraftCosts) -> DraftPlan:
         """Made anew when enough was learned, or when costs have moved."""
         known = self._plan
-        if known is None or self._looks_since_plan >= self._patience or self._has_moved(costs):
-            known = DraftPlan(costs, self.chance.table(), self.looks.shares())
-            self._plan, self._planned_for, self._looks_since_plan = known, costs, 0
+        if known is None or self._steps_since_plan >= self._patience or self._has_moved(costs):
+            known = DraftPlan(costs, self.estimator.table(), self.confidences.shares())
+            self._plan, self._planned_for, self._steps_since_plan = known, costs, 0
             self._could_pay = None
-            self._patience = min(self._patience + _REPLAN_LOOKS // 2, _RARELY)
+            self._patience = min(self._patience + _REPLAN_STEPS // 2, _RARELY)
         return known
 
     def _has_moved(self, costs: DraftCosts) -> bool:
         before = self._planned_for
-        limit = _PRICE_TOLERANCE * before.price
+        limit = _VALUE_TOLERANCE * before.value
         return (
             len(before.added) != len(costs.added)
-            or abs(before.price - costs.price) > limit
+            or abs(before.value - costs.value) > limit
             or abs(before.step - costs.step) > limit
             or abs(sum(before.added) - sum(costs.added)) > limit * len(costs.added)
         )
@@ -63,7 +63,7 @@ class DrafterStatistics:
         """Seconds saved by a round on text where the drafter is as sure as it ever is."""
         sure = np.zeros((2, BINS))
         sure[:, -1] = 1.0
-        chances = np.full_like(self.chance.table(), self.chance.most())
+        chances = np.full_like(self.estimator.table(), self.estimator.most())
         return DraftPlan(costs, chances, sure).start_value
 
     @property
@@ -82,9 +82,9 @@ class DrafterStatistics:
         if self._trial_left == 0:
             self._trial_left = _TRIAL_ROUNDS
 
-    def look(self, confidence: float, depth: int) -> None:
-        self.looks.add(confidence, depth)
-        self._looks_since_plan += 1
+    def step(self, confidence: float, depth: int) -> None:
+        self.confidences.add(confidence, depth)
+        self._steps_since_plan += 1
 
     def settle(self, saved: float, plain: float, round_number: int, promising: bool) -> None:
         """saved: seconds against a plain round. promising: what the plan says afterwards."""
@@ -109,24 +109,24 @@ class DrafterStatistics:
 
     def begin_reply(self) -> None:
         """Other text: what was seen last says less, and a rest is over sooner."""
-        self.looks.begin_text()
-        self.looks.fade(_TOKENS_OF_A_REPLY)
-        self.chance.begin_text()
-        self._looks_since_plan = self._patience = _REPLAN_LOOKS
+        self.confidences.begin_text()
+        self.confidences.fade(_TOKENS_OF_A_REPLY)
+        self.estimator.begin_text()
+        self._steps_since_plan = self._patience = _REPLAN_STEPS
         self._next_rest = max(_SHORTEST_REST, self._next_rest // 4)
 
     # Kept between loads
 
     def to_json(self) -> dict[str, Any]:
-        return {"chance": self.chance.to_json(), "looks": self.looks.to_json()}
+        return {"chance": self.estimator.to_json(), "looks": self.confidences.to_json()}
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> DrafterStatistics:
         """ValueError, TypeError or KeyError when the content is not what to_json writes."""
-        account = DrafterStatistics()
-        account.chance = AcceptanceEstimator.from_json(content["chance"], adapts=True)
-        account.looks = ConfidenceHistory.from_json(content["looks"])
-        return account
+        statistics = DrafterStatistics()
+        statistics.estimator = AcceptanceEstimator.from_json(content["chance"], adapts=True)
+        statistics.confidences = ConfidenceHistory.from_json(content["looks"])
+        return statistics
 
 
 _TOKENS_OF_A_REPLY = 24.0

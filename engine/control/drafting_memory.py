@@ -15,14 +15,14 @@ _VERSION = 3
 
 
 class DraftingMemory:
-    """An account is opened when it is asked for."""
+    """A drafter that was never asked about starts knowing nothing."""
 
     def __init__(self) -> None:
-        self._accounts: dict[tuple[str, TextKind], DrafterStatistics] = {}
+        self._drafters: dict[tuple[str, TextKind], DrafterStatistics] = {}
         self._speeds: dict[TextKind, SpeedRecord] = {}
 
     def of(self, drafter: str, kind: TextKind) -> DrafterStatistics:
-        return self._accounts.setdefault((drafter, kind), DrafterStatistics())
+        return self._drafters.setdefault((drafter, kind), DrafterStatistics())
 
     def speed(self, kind: TextKind) -> SpeedRecord:
         """Of the whole pair, whoever drafted."""
@@ -34,23 +34,23 @@ class DraftingMemory:
         return {kind: value for kind, value in found.items() if value is not None}
 
     def begin_reply(self) -> None:
-        for account in self._accounts.values():
-            account.begin_reply()
+        for statistics in self._drafters.values():
+            statistics.begin_reply()
         for record in self._speeds.values():
             record.begin_reply()
 
     def fade_others(self, drafter: str, kind: TextKind, tokens: int) -> None:
-        """Tokens went by without a look from the drafters that were not asked."""
-        for (name, of_kind), account in self._accounts.items():
+        """Tokens went by without a draft step of the drafters that were not asked."""
+        for (name, of_kind), statistics in self._drafters.items():
             if name != drafter and of_kind == kind:
-                account.looks.fade(tokens)
+                statistics.confidences.fade(tokens)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "version": _VERSION,
             "accounts": {
-                f"{kind} {drafter}": account.to_json()
-                for (drafter, kind), account in self._accounts.items()
+                f"{kind} {drafter}": statistics.to_json()
+                for (drafter, kind), statistics in self._drafters.items()
             },
             "speeds": {kind: record.to_json() for kind, record in self._speeds.items()},
         }
@@ -60,13 +60,13 @@ class DraftingMemory:
         """ValueError, TypeError or KeyError when the content is not what to_json writes."""
         if content["version"] != _VERSION:
             raise ValueError("written by another version")
-        accounts = DraftingMemory()
+        memory = DraftingMemory()
         for key, value in content["accounts"].items():
             kind, _, drafter = key.partition(" ")
-            accounts._accounts[drafter, _text_kind(kind)] = DrafterStatistics.from_json(value)
+            memory._drafters[drafter, _text_kind(kind)] = DrafterStatistics.from_json(value)
         for kind, value in content["speeds"].items():
-            accounts._speeds[_text_kind(kind)] = SpeedRecord.from_json(value)
-        return accounts
+            memory._speeds[_text_kind(kind)] = SpeedRecord.from_json(value)
+        return memory
 
 
 def _text_kind(name: str) -> TextKind:

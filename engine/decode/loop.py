@@ -196,7 +196,7 @@ class RoundLoop:
             sampler=self._sampler,
             mode=self._options.drafting.mode,
             stream=self._streams.draft,
-            policy=self._controller,
+            policy=self._controller.of(self._drafter.name),
             max_nodes=nodes,
             report=self._notify,
         )

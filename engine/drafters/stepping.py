@@ -9,17 +9,17 @@ from engine.maths.proposal import EMPTY_PROPOSAL, Proposal
 
 def draft_chain(drafter: StepDrafter, round_: DraftRound) -> Proposal:
     """As many tokens as the drafter and the policy allow, each asked for before it is drawn."""
-    if not drafter.start(round_) or not round_.policy.may_start(drafter.name):
+    if not drafter.start(round_) or not round_.policy.may_start():
         return EMPTY_PROPOSAL
     tokens: list[int] = []
     distributions: list[Distribution | None] = []
     for depth in range(1, round_.max_depth + 1):
-        if not round_.policy.may_step(drafter.name, depth):
+        if not round_.policy.may_step(depth):
             break
         confidence = drafter.peek()
         if confidence is None:
             break
-        if not round_.policy.should_continue(drafter.name, depth, confidence):
+        if not round_.policy.should_continue(depth, confidence):
             break
         token, q = choose(round_, drafter.distribution(), len(tokens))
         tokens.append(token)

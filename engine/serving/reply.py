@@ -79,7 +79,7 @@ class Reply:
             try:
                 self._drafter.begin(self._prompt)
                 if isinstance(self._drafter, Preparing):
-                    self._drafter.prepare(self._setup.controller)
+                    self._drafter.prepare(self._setup.controller.of(self._drafter.name))
             except EngineError as error:
                 yield Notice(f"the drafter {self._drafter.name} cannot follow this chat: {error}")
                 self._drafter = None

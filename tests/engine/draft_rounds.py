@@ -37,21 +37,24 @@ class AskedPolicy:
         self._stop = stop
         self._start = start
 
-    def may_catch_up(self, drafter: str, tokens: int) -> bool:
+    def of(self, drafter: str) -> AskedPolicy:
+        return self
+
+    def may_catch_up(self, tokens: int) -> bool:
         return True
 
-    def may_start(self, drafter: str) -> bool:
+    def may_start(self) -> bool:
         return self._start
 
-    def may_step(self, drafter: str, depth: int) -> bool:
+    def may_step(self, depth: int) -> bool:
         return True
 
-    def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
+    def should_continue(self, depth: int, confidence: float) -> bool:
         self.asked.append((depth, confidence))
         return depth < self._stop
 
-    def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
+    def pays_to_add(self, probability: float, rows: int) -> bool:
         return True
 
-    def worth(self, drafter: str, confidence: float | None = None) -> float:
+    def expected_saving(self, confidence: float | None = None) -> float:
         return 0.0

@@ -111,16 +111,16 @@ class Simulation:
 
     def _draft(self, text: Text, place: int, room: int) -> tuple[int, float]:
         """As drafters.stepping.draft_chain goes about it: tokens drafted, and the seconds."""
-        auto, step = self.auto, self.machine.step / 1e3
-        if room < 1 or not auto.may_catch_up(NAME, self._behind) or not auto.may_start(NAME):
+        policy, step = self.auto.of(NAME), self.machine.step / 1e3
+        if room < 1 or not policy.may_catch_up(self._behind) or not policy.may_start():
             return 0, 0.0
         seconds = self._behind * self.machine.token / 1e3
         self._behind = 0
         for depth in range(1, room + 1):
-            if not auto.may_step(NAME, depth):
+            if not policy.may_step(depth):
                 return depth - 1, seconds
             seconds += step
-            if not auto.should_continue(NAME, depth, float(text.sure[place + depth - 1])):
+            if not policy.should_continue(depth, float(text.sure[place + depth - 1])):
                 return depth - 1, seconds
         return room, seconds
 

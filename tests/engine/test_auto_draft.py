@@ -265,9 +265,9 @@ def test_replies_count_by_their_tokens_and_late_ones_more() -> None:
 
 def test_greedy_and_sampled_replies_are_learned_apart() -> None:
     simulation = simulate(MEMORY_BOUND, texts(0.2, 6))
-    greedy = simulation.auto.worth(NAME)
+    greedy = simulation.auto.of(NAME).expected_saving()
     simulation.auto.begin_reply(8, "sampled", 100)
-    assert simulation.auto.worth(NAME) > greedy
+    assert simulation.auto.of(NAME).expected_saving() > greedy
     assert set(simulation.auto.predictions()) == {"greedy"}
 
 
@@ -337,13 +337,13 @@ def test_texts_that_differ_are_drafted_differently() -> None:
 
 def test_a_drafter_is_worth_more_the_surer_it_is() -> None:
     auto = simulate(MEMORY_BOUND, texts(0.8, 2)).auto
-    worth = [auto.worth(NAME, sure) for sure in (0.3, 0.6, 0.99)]
-    assert worth == sorted(worth) and worth[0] < auto.worth(NAME) < worth[2]
+    worth = [auto.of(NAME).expected_saving(sure) for sure in (0.3, 0.6, 0.99)]
+    assert worth == sorted(worth) and worth[0] < auto.of(NAME).expected_saving() < worth[2]
 
 
 def test_a_tree_grows_while_rows_pay() -> None:
     auto = AutoDraft(CostModel({1: 1.0, 2: 1.1, 4: 1.3, 5: 2.3}))
     auto.begin_reply(8, "greedy", 100)
     auto.start_round()
-    assert auto.worth_adding("tree", 0.2, 1) and not auto.worth_adding("tree", 0.05, 1)
-    assert not auto.worth_adding("tree", 0.9, 4)
+    assert auto.of("tree").pays_to_add(0.2, 1) and not auto.of("tree").pays_to_add(0.05, 1)
+    assert not auto.of("tree").pays_to_add(0.9, 4)

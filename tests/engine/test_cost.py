@@ -21,7 +21,7 @@ def test_a_cost_model_needs_the_time_of_a_plain_pass() -> None:
 
 
 def test_passes_take_longer_after_more_text() -> None:
-    cost = CostModel({1: 1.0, 4: 2.0}, growth={1: 0.001, 4: 0.004})
+    cost = CostModel({1: 1.0, 4: 2.0}, seconds_per_cached={1: 0.001, 4: 0.004})
     cost.move_to(1000)
     assert cost.pass_seconds(1) == pytest.approx(2.0)
     assert cost.pass_seconds(4) == pytest.approx(6.0)
@@ -62,8 +62,8 @@ def test_a_width_that_was_measured_wrongly_is_found_out() -> None:
 def test_draft_times_are_kept_per_drafter() -> None:
     cost = CostModel({1: 1.0})
     assert cost.draft_seconds("a") == 0.0
-    cost.learn_draft("a", 1.0, looks=2, behind=0)
+    cost.learn_draft("a", 1.0, steps=2, behind=0)
     assert (cost.draft_seconds("a"), cost.draft_seconds("b")) == (0.5, 0.0)
-    cost.learn_draft("a", 10.5, looks=1, behind=100)
+    cost.learn_draft("a", 10.5, steps=1, behind=100)
     assert cost.token_seconds("a") == pytest.approx(0.1)
     assert cost.draft_seconds("a") == 0.5

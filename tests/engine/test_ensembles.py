@@ -249,8 +249,8 @@ def test_a_union_keeps_more_than_its_best_member() -> None:
 
 def test_a_union_asks_whether_each_node_pays() -> None:
     class Three(AlwaysDraft):
-        def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
-            assert drafter == "union(a,b)" and 0.0 < chance < 1.0
+        def pays_to_add(self, probability: float, rows: int) -> bool:
+            assert 0.0 < probability < 1.0
             return rows <= 3
 
     setting = Setting(4).round([0], IndependentStream(1, "draft"))

@@ -96,11 +96,11 @@ class Recording(AlwaysDraft):
         self._levels = levels
         self.confidences: list[float] = []
 
-    def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
+    def should_continue(self, depth: int, confidence: float) -> bool:
         self.confidences.append(confidence)
         return depth <= self._levels
 
-    def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
+    def pays_to_add(self, probability: float, rows: int) -> bool:
         return rows <= self._nodes
 
 

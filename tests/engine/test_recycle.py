@@ -39,7 +39,7 @@ VOCABULARY = 10
 class TreePolicy(AlwaysDraft):
     """Says no to anything beside the chain."""
 
-    def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
+    def pays_to_add(self, probability: float, rows: int) -> bool:
         return False
 
 

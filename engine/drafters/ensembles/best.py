@@ -10,7 +10,7 @@ over drafters: BanditSpec, 2505.15141).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.data.draft_policy import DraftPolicy
 from engine.drafters.base import Drafter, DraftRound, Observation
@@ -50,7 +50,7 @@ class BestDrafter(Group):
         self._chosen = None
         for member in self._order(round_.policy):
             with self.guarded(member):
-                proposal = member.propose(round_)
+                proposal = member.propose(replace(round_, policy=round_.policy.of(member.name)))
                 if len(proposal):
                     self._chosen = member
                     self._records[member.name].last_round = self._round_number
@@ -64,7 +64,8 @@ class BestDrafter(Group):
         def rank(member: Drafter) -> tuple[int, float, float]:
             record = self._records[member.name]
             waited = self._round_number - record.last_round
-            return (waited if explores else 0, policy.worth(member.name), record.agreement)
+            saving = policy.of(member.name).expected_saving()
+            return (waited if explores else 0, saving, record.agreement)
 
         return sorted(self.present(), key=rank, reverse=True)
 

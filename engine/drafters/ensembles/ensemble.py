@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from engine.data.draft_cost import DraftCost
 from engine.data.draft_policy import DraftPolicy
 from engine.drafters.base import DraftRound, Observation, StepDrafter
 from engine.drafters.ensembles.group import Group
-from engine.drafters.ensembles.owned import OwnedPolicy
 from engine.drafters.ensembles.parallel import ParallelMembers
 from engine.drafters.stepping import draft_chain
 from engine.maths.distribution import Distribution
@@ -75,7 +73,7 @@ class ChainEnsemble(Group, ABC):
 
     def prepare(self, policy: DraftPolicy) -> None:
         self.lanes.use_all_threads()
-        super().prepare(OwnedPolicy(policy, self.name))
+        super().prepare(policy)
 
     def propose(self, round_: DraftRound) -> Proposal:
         return draft_chain(self, round_)
@@ -93,14 +91,13 @@ class ChainEnsemble(Group, ABC):
     def start(self, round_: DraftRound) -> bool:
         self.open_round(round_)
         self._round = round_
-        members_round = replace(round_, policy=OwnedPolicy(round_.policy, self.name))
         self._advanced = 0
         self._ballots = []
         self._current = []
         self._active = []
         for member in filter(self.has, self._steppers):
             with self.guarded(member):
-                if member.start(members_round):
+                if member.start(round_):
                     self._active.append(member)
         return bool(self._active)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.data.draft_policy import DraftPolicy
-from engine.drafters.base import Drafter, DraftRound
+from engine.drafters.base import DraftRound
 from engine.drafters.ensembles.group import Group
 from engine.maths.proposal import EMPTY_PROPOSAL, Proposal
 
@@ -24,7 +24,8 @@ class FirstDrafter(Group):
         self.open_round(round_)
         present = self.present()
         for place, member in enumerate(present):
-            policy = _AgainstRivals(round_.policy, present[place + 1 :])
+            rivals = [round_.policy.of(rival.name) for rival in present[place + 1 :]]
+            policy = _AgainstRivals(round_.policy.of(member.name), rivals)
             with self.guarded(member):
                 proposal = member.propose(replace(round_, policy=policy))
                 if len(proposal):
@@ -36,27 +37,30 @@ class FirstDrafter(Group):
 class _AgainstRivals:
     """A first token must promise more than the rounds of members that come later."""
 
-    outer: DraftPolicy
-    rivals: Sequence[Drafter]
+    own: DraftPolicy
+    rivals: Sequence[DraftPolicy]
 
-    def may_catch_up(self, drafter: str, tokens: int) -> bool:
-        return self.outer.may_catch_up(drafter, tokens)
+    def of(self, drafter: str) -> DraftPolicy:
+        return _AgainstRivals(self.own.of(drafter), self.rivals)
 
-    def may_start(self, drafter: str) -> bool:
-        return self.outer.may_start(drafter)
+    def may_catch_up(self, tokens: int) -> bool:
+        return self.own.may_catch_up(tokens)
 
-    def may_step(self, drafter: str, depth: int) -> bool:
-        return self.outer.may_step(drafter, depth)
+    def may_start(self) -> bool:
+        return self.own.may_start()
 
-    def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
+    def may_step(self, depth: int) -> bool:
+        return self.own.may_step(depth)
+
+    def should_continue(self, depth: int, confidence: float) -> bool:
         if depth == 1 and self.rivals:
-            own = self.outer.worth(drafter, confidence)
-            if any(self.outer.worth(rival.name) > own for rival in self.rivals):
+            saving = self.own.expected_saving(confidence)
+            if any(rival.expected_saving() > saving for rival in self.rivals):
                 return False
-        return self.outer.should_continue(drafter, depth, confidence)
+        return self.own.should_continue(depth, confidence)
 
-    def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
-        return self.outer.worth_adding(drafter, chance, rows)
+    def pays_to_add(self, probability: float, rows: int) -> bool:
+        return self.own.pays_to_add(probability, rows)
 
-    def worth(self, drafter: str, confidence: float | None = None) -> float:
-        return self.outer.worth(drafter, confidence)
+    def expected_saving(self, confidence: float | None = None) -> float:
+        return self.own.expected_saving(confidence)

@@ -21,7 +21,7 @@ from engine.drafters.base import (
 class Group:
     """kind: its name in expressions. Owns its members and closes them.
 
-    takes_turns: one member drafts a round, and asks the policy by its own name.
+    takes_turns: one member drafts a round, and asks a policy of its own.
 
     A member that fails is left out for the rest of the reply, the others go on. A failure is taken
     to have nothing to do with what was drawn, so leaving a member out keeps every rule exact.
@@ -80,7 +80,7 @@ class Group:
         for member in self.present():
             if isinstance(member, Preparing):
                 with self.guarded(member):
-                    member.prepare(policy)
+                    member.prepare(policy.of(member.name) if self.takes_turns else policy)
 
     def observe(self, observation: Observation) -> None:
         for member in self.present():

@@ -8,12 +8,10 @@ point masses; sampled ones get a second draw without replacement (Chen et al. 20
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from engine.data.draft_policy import DraftPolicy
 from engine.drafters.base import DraftRound, StepDrafter
 from engine.drafters.ensembles.group import Group
-from engine.drafters.ensembles.owned import OwnedPolicy
 from engine.drafters.stepping import choose
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
@@ -46,26 +44,22 @@ class TreeDrafter(Group):
     def max_leaves(self) -> int:
         return 1 + MOST_SIBLINGS
 
-    def prepare(self, policy: DraftPolicy) -> None:
-        super().prepare(OwnedPolicy(policy, self.name))
-
     def propose(self, round_: DraftRound) -> Proposal:
         self.open_round(round_)
         member, policy = self._member, round_.policy
-        owned = replace(round_, policy=OwnedPolicy(policy, self.name))
-        if not member.start(owned) or not policy.may_start(self.name):
+        if not member.start(round_) or not policy.may_start():
             return EMPTY_PROPOSAL
         tokens: list[int] = []
         distributions: list[Distribution | None] = []
         siblings: list[_Sibling] = []
         path_chance = 1.0
         for depth in range(1, min(round_.max_depth, round_.max_nodes) + 1):
-            if not policy.may_step(self.name, depth):
+            if not policy.may_step(depth):
                 break
             confidence = member.peek()
             if confidence is None:
                 break
-            if not policy.should_continue(self.name, depth, confidence):
+            if not policy.should_continue(depth, confidence):
                 break
             token, q = choose(round_, member.distribution(), len(tokens))
             parent = len(tokens) - 1
@@ -74,9 +68,7 @@ class TreeDrafter(Group):
             else:
                 left = path_chance * (1.0 - confidence)
                 rows = 1 + depth + len(siblings)
-                if self._has_room(len(siblings), left) and policy.worth_adding(
-                    self.name, left, rows
-                ):
+                if self._has_room(len(siblings), left) and policy.pays_to_add(left, rows):
                     siblings += _second_draw(round_, q, token, parent, left)
             tokens.append(token)
             distributions.append(q)
@@ -109,7 +101,7 @@ class TreeDrafter(Group):
             rows = 1 + len(tokens) + len(kept)
             if not self._has_room(len(kept), sibling.chance) or rows > round_.max_nodes:
                 break
-            if not round_.policy.worth_adding(self.name, sibling.chance, rows):
+            if not round_.policy.pays_to_add(sibling.chance, rows):
                 break
             kept.append(sibling)
         count = len(tokens)

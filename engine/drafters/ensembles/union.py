@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from engine.control.acceptance_estimator import AcceptanceEstimator
 from engine.data.draft_policy import DraftPolicy
-from engine.drafters.base import Drafter, DraftRound, Observation
+from engine.drafters.base import Drafter, DraftRound, Observation, Preparing
 from engine.drafters.ensembles.group import Group
-from engine.drafters.ensembles.owned import OwnedPolicy
 from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, MemberPrediction, Proposal
 
 
@@ -24,7 +23,7 @@ class UnionDrafter(Group):
 
     def __init__(self, members: Sequence[Drafter]) -> None:
         super().__init__(members)
-        self._chances = {member.name: AcceptanceEstimator() for member in members}
+        self._estimators = {member.name: AcceptanceEstimator() for member in members}
         self._shares: list[_Share] = []
 
     @property
@@ -32,17 +31,20 @@ class UnionDrafter(Group):
         return sum(member.max_leaves for member in self.members)
 
     def prepare(self, policy: DraftPolicy) -> None:
-        super().prepare(OwnedPolicy(policy, self.name))
+        for member in self.present():
+            if isinstance(member, Preparing):
+                with self.guarded(member):
+                    member.prepare(_MemberPolicy(policy, self._estimators[member.name]))
 
     def propose(self, round_: DraftRound) -> Proposal:
         self.open_round(round_)
         self._shares = []
-        if not round_.policy.may_start(self.name):
+        if not round_.policy.may_start():
             return EMPTY_PROPOSAL
         tree = EMPTY_PROPOSAL
         for member in self.present():
-            chance, rows = self._chances[member.name], 1 + len(tree)
-            policy = _MemberPolicy(round_.policy, self.name, chance, rows)
+            estimator = self._estimators[member.name]
+            policy = _MemberPolicy(round_.policy, estimator, 1 + len(tree))
             with self.guarded(member):
                 proposal = member.propose(replace(round_, policy=policy))
                 self._shares.append(_Share(member, policy, proposal))
@@ -68,43 +70,45 @@ class UnionDrafter(Group):
 
 @dataclass(slots=True)
 class _MemberPolicy:
-    """Passes on what a member asks, as a node of the common tree. rows: of the pass before it."""
+    """What a member asks, as a node of the common tree. rows: of the pass before it."""
 
-    outer: DraftPolicy
-    union: str
-    chance: AcceptanceEstimator
-    rows: int
+    union: DraftPolicy
+    estimator: AcceptanceEstimator
+    rows: int = 1
     confidences: list[float] = field(default_factory=list)
-    _path_chance: float = 1.0
+    _path_probability: float = 1.0
 
-    def may_catch_up(self, drafter: str, tokens: int) -> bool:
-        return self.outer.may_catch_up(self.union, tokens)
+    def of(self, drafter: str) -> _MemberPolicy:
+        """Whoever drafts, it is for the union."""
+        return self
 
-    def may_start(self, drafter: str) -> bool:
+    def may_catch_up(self, tokens: int) -> bool:
+        return self.union.may_catch_up(tokens)
+
+    def may_start(self) -> bool:
         return True
 
-    def may_step(self, drafter: str, depth: int) -> bool:
-        """Not even a token that is certain would pay below this path: then no need to look."""
-        rows = self.rows + depth - 1
-        return depth == 1 or self.outer.worth_adding(self.union, self._path_chance, rows)
+    def may_step(self, depth: int) -> bool:
+        """Where not even a token that is certain would pay below this path, no step is needed."""
+        return depth == 1 or self.union.pays_to_add(self._path_probability, self.rows + depth - 1)
 
-    def should_continue(self, drafter: str, depth: int, confidence: float) -> bool:
-        chance = self._path_chance * self.chance.estimate(confidence)
-        if not self.outer.worth_adding(self.union, chance, self.rows + depth - 1):
+    def should_continue(self, depth: int, confidence: float) -> bool:
+        probability = self._path_probability * self.estimator.estimate(confidence)
+        if not self.union.pays_to_add(probability, self.rows + depth - 1):
             return False
-        self._path_chance = chance
+        self._path_probability = probability
         self.confidences.append(confidence)
         return True
 
-    def worth_adding(self, drafter: str, chance: float, rows: int) -> bool:
-        return self.outer.worth_adding(self.union, chance, self.rows + rows - 1)
+    def pays_to_add(self, probability: float, rows: int) -> bool:
+        return self.union.pays_to_add(probability, self.rows + rows - 1)
 
-    def worth(self, drafter: str, confidence: float | None = None) -> float:
-        return self.outer.worth(self.union)
+    def expected_saving(self, confidence: float | None = None) -> float:
+        return self.union.expected_saving()
 
     def learn(self, accepted: int) -> None:
         for depth, confidence in enumerate(self.confidences[: accepted + 1]):
-            self.chance.learn(confidence, depth < accepted)
+            self.estimator.learn(confidence, depth < accepted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ class MedusaDrafter:
     # A tree of fixed shape
 
     def _tree(self, round_: DraftRound) -> Proposal:
-        if self._hidden is None or not round_.policy.may_start(self.name):
+        if self._hidden is None or not round_.policy.may_start():
             return EMPTY_PROPOSAL
         self._graph.run(self._hidden)
         ranked: list[NDArray[np.int64]] = []
@@ -139,7 +139,7 @@ class MedusaDrafter:
             if width == 0:
                 break
             row = self._graph.logits(depth - 1)
-            if not round_.policy.should_continue(self.name, depth, confidence(row)):
+            if not round_.policy.should_continue(depth, confidence(row)):
                 break
             ranked.append(self._best(row, width))
         return self._proposal(ranked)

@@ -113,7 +113,7 @@ class ModelDrafter:
     def prepare(self, policy: DraftPolicy) -> None:
         """Takes in the prompt, if the policy lets it: a parked drafter is to cost nothing."""
         wanted = self._wanted[:-1]
-        if policy.may_catch_up(self.name, len(wanted) - len(self._context.tokens)):
+        if policy.may_catch_up(len(wanted) - len(self._context.tokens)):
             self._feed(wanted)
 
     def draft_costs(self) -> Mapping[str, DraftCost]:
@@ -165,7 +165,7 @@ class ModelDrafter:
             return False
         held = _common_prefix(self._context.tokens, self._wanted)
         self._agreed = min(held, len(self._wanted) - 1)
-        return round_.policy.may_catch_up(self.name, len(self._wanted) - 1 - self._agreed)
+        return round_.policy.may_catch_up(len(self._wanted) - 1 - self._agreed)
 
     def peek(self) -> float | None:
         if not self._has_room or self._is_over:

@@ -141,7 +141,7 @@ class RecycleDrafter:
 
     def _tree(self, round_: DraftRound) -> Proposal:
         """The likeliest chain first, then the other places of the tree, the likeliest first."""
-        if not self._table.after(round_.context[-1]) or not round_.policy.may_start(self.name):
+        if not self._table.after(round_.context[-1]) or not round_.policy.may_start():
             return EMPTY_PROPOSAL
         chosen: list[_Candidate] = []
         waiting: list[tuple[float, Choice, _Candidate]] = []
@@ -153,7 +153,7 @@ class RecycleDrafter:
                 break
             candidate = waiting[place][2]
             confidence = self._chance.estimate(candidate.share)
-            if not round_.policy.should_continue(self.name, len(trunk), confidence):
+            if not round_.policy.should_continue(len(trunk), confidence):
                 break
             del waiting[place]
             self._choose(candidate, chosen, waiting)
@@ -179,7 +179,7 @@ class RecycleDrafter:
             candidate = heapq.heappop(waiting)[2]
             if len(candidate.choice) > round_.max_depth:
                 continue
-            if not round_.policy.worth_adding(self.name, candidate.chance, 1 + len(chosen)):
+            if not round_.policy.pays_to_add(candidate.chance, 1 + len(chosen)):
                 return
             self._choose(candidate, chosen, waiting)
             heapq.heapify(waiting)

@@ -65,9 +65,9 @@ def grow(drafter: Branching, round_: DraftRound, nodes: int) -> Proposal:
     """At most `nodes` nodes, the likeliest first, each after its parent."""
     policy = round_.policy
     limit = min(nodes, round_.max_nodes)
-    if not drafter.start(round_) or not policy.may_start(drafter.name):
+    if not drafter.start(round_) or not policy.may_start():
         return EMPTY_PROPOSAL
-    if not policy.may_step(drafter.name, 1):
+    if not policy.may_step(1):
         return EMPTY_PROPOSAL
     seen: list[_Node] = []
     evaluated: dict[int, int] = {}
@@ -75,15 +75,15 @@ def grow(drafter: Branching, round_: DraftRound, nodes: int) -> Proposal:
     best_above = 1.0
     for depth in range(1, round_.max_depth + 1):
         best = max((node.chance for node in level), default=0.0)
-        if best <= 0.0 or not policy.should_continue(drafter.name, depth, best / best_above):
+        if best <= 0.0 or not policy.should_continue(depth, best / best_above):
             break
         best_above = best
         first = len(seen)
         seen.extend(level)
-        kept = _likeliest_nodes(seen, limit, policy, drafter.name)
+        kept = _likeliest_nodes(seen, limit, policy)
         beam = [place for place in kept if place >= first and not drafter.ends(seen[place].token)]
         beam = beam[: min(BEAM, MOST_EVALUATED - len(evaluated))]
-        if depth == round_.max_depth or not beam or not policy.may_step(drafter.name, depth + 1):
+        if depth == round_.max_depth or not beam or not policy.may_step(depth + 1):
             break
         rows = drafter.branch(
             [evaluated.get(seen[place].parent, ROOT) for place in beam],
@@ -93,23 +93,21 @@ def grow(drafter: Branching, round_: DraftRound, nodes: int) -> Proposal:
         for place, row in zip(beam, rows, strict=True):
             evaluated[place] = len(evaluated)
             level.extend(_children(row, place, seen[place].chance))
-    return _proposal(seen, _likeliest_nodes(seen, limit, policy, drafter.name), drafter.name)
+    return _proposal(seen, _likeliest_nodes(seen, limit, policy), drafter.name)
 
 
 def _children(row: Row, parent: int, chance: float) -> list[_Node]:
     return [_Node(token, parent, chance * p) for token, p in likeliest(row, BEAM)]
 
 
-def _likeliest_nodes(
-    seen: Sequence[_Node], limit: int, policy: DraftPolicy, drafter: str
-) -> list[int]:
+def _likeliest_nodes(seen: Sequence[_Node], limit: int, policy: DraftPolicy) -> list[int]:
     """Places of the nodes worth proposing, the likeliest first.
 
     A child is never likelier than its parent and was seen after it, so parents come first.
     """
     order = sorted(range(len(seen)), key=lambda place: (-seen[place].chance, place))
     for count, place in enumerate(order[:limit]):
-        if not policy.worth_adding(drafter, seen[place].chance, 1 + count):
+        if not policy.pays_to_add(seen[place].chance, 1 + count):
             return order[:count]
     return order[:limit]
 
