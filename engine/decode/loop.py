@@ -5,7 +5,6 @@ Knows the target's context, a drafter and a controller by their protocols, nothi
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,9 +15,11 @@ from numpy.typing import NDArray
 from engine.control.controller import Controller
 from engine.data.errors import EngineError
 from engine.data.events import FinishReason, Notice
-from engine.data.request import DraftParams
-from engine.data.rounds import RoundSeconds, RoundTrace
-from engine.decode.trace import cast_ballots, emitted_tokens, proposed_tokens, texts
+from engine.data.request import GenerateRequest
+from engine.data.rounds import RoundTrace
+from engine.decode.clock import RoundClock
+from engine.decode.round import Round, cut_at_end
+from engine.decode.trace import trace_of
 from engine.drafters.base import Drafter, DraftRound, Observation
 from engine.maths.acceptance import Verdict, choose_rule, verify
 from engine.maths.distribution import Distribution
@@ -58,134 +59,105 @@ class Streams:
 
 
 @dataclass(frozen=True, slots=True)
-class LoopOptions:
-    """max_tokens of this reply. max_width: widest verify pass allowed, in rows.
+class DraftSetup:
+    """How a reply is drafted. max_width: widest verify pass allowed, in rows.
 
     ranked: how many of each row's likeliest tokens the drafter is shown.
     """
 
-    max_tokens: int
+    drafter: Drafter | None
+    controller: Controller
     max_width: int
-    drafting: DraftParams
     ranked: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a round adds to the context. kept: accepted nodes that stay in the KV cache."""
-
-    tokens: tuple[int, ...]
-    kept: tuple[int, ...]
-    ends: bool
 
 
 class RoundLoop:
     """One reply. The prompt is in the target's cache but for its last token."""
 
     def __init__(
-        self,
-        target: TargetContext,
-        drafter: Drafter | None,
-        controller: Controller,
-        sampler: Sampler,
-        streams: Streams,
-        options: LoopOptions,
+        self, target: TargetContext, setup: DraftSetup, request: GenerateRequest, streams: Streams
     ) -> None:
         self._target = target
-        self._drafter = drafter
-        self._controller = controller
-        self._sampler = sampler
+        self._setup = setup
+        self._controller = setup.controller
+        self._drafter = setup.drafter
+        self._request = request
+        self._sampler = Sampler(request.sampling)
         self._streams = streams
-        self._options = options
         self._notices: list[Notice] = []
-        self._round_number = 0
+        self._clock = RoundClock()
         self._emitted = 0
-        self._clock = 0.0
         self.context: list[int] = []
         self.finish: FinishReason = "cancelled"
 
     def run(
         self,
-        prompt: Sequence[int],
+        context: list[int],
         vocabulary: ReplyVocabulary,
         cancelled: Callable[[], bool],
     ) -> Iterator[RoundTrace | Notice]:
-        """Rounds until the reply ends; `finish` says why. Closing the iterator early is safe."""
-        self.context = list(prompt)
-        self._clock = time.perf_counter()
+        """Rounds until the reply ends; `finish` says why. Closing the iterator early is safe.
+
+        context: the prompt; the reply's tokens are added to it.
+        """
+        self.context = context
+        self._clock = RoundClock()
         text = IncrementalText(vocabulary.piece)
+        number = 0
         while not cancelled():
-            trace, ends = self._round(vocabulary, text)
+            number += 1
+            round_ = self._round(vocabulary.ends_generation)
+            is_last = round_.ends or self._is_full
+            parked = self._controller.parked
+            trace = trace_of(round_, number, text, is_last=is_last, parked=parked)
+            self._controller.finish_round(trace)
             yield from self._notices
             self._notices.clear()
             yield trace
-            if ends or self._is_full:
-                self.finish = "eos" if ends else self._limit_reached
+            if is_last:
+                self.finish = "eos" if round_.ends else self._limit_reached
                 return
+
+    def _round(self, ends_generation: Callable[[int], bool]) -> Round:
+        """Propose, verify, accept, cut, keep, observe."""
+        position, last_token = len(self.context), self.context[-1]
+        with self._clock.measuring("draft"):
+            proposal = self._propose().ended_at(ends_generation)
+        with self._clock.measuring("target"):
+            logits = self._target.verify(last_token, proposal)
+        targets = self._distributions(logits, proposal)
+        verdict = self._accept(proposal, targets)
+        tokens, ends = cut_at_end(proposal, verdict, ends_generation, self._room)
+        observation = self._observation(proposal, verdict, tokens, targets, logits)
+        # The last token is never cached: the next pass begins with it.
+        self._target.keep_path(last_token, proposal, verdict.path[: len(tokens) - 1])
+        self.context.extend(tokens)
+        self._emitted += len(tokens)
+        self._observe(observation)
+        seconds = self._clock.finish_round()
+        return Round(position, proposal, verdict, targets, tokens, ends, seconds)
+
+    @property
+    def _room(self) -> int:
+        """Tokens that the reply may still have."""
+        return self._request.max_tokens - self._emitted
 
     @property
     def _is_full(self) -> bool:
         """No further token may follow: the last one emitted has no place in the cache."""
-        return (
-            self._emitted >= self._options.max_tokens
-            or len(self.context) > self._target.length_limit
-        )
+        return self._room <= 0 or len(self.context) > self._target.length_limit
 
     @property
     def _limit_reached(self) -> FinishReason:
-        return "length" if self._emitted >= self._options.max_tokens else "context"
-
-    def _round(self, vocabulary: ReplyVocabulary, text: IncrementalText) -> tuple[RoundTrace, bool]:
-        """One propose - verify - commit cycle, and whether it ended the reply."""
-        position = len(self.context)
-        last_token = self.context[-1]
-        started = time.perf_counter()
-        proposal = self._propose().ended_at(vocabulary.ends_generation)
-        drafted = time.perf_counter()
-        logits = self._target.verify(last_token, proposal)
-        passed = time.perf_counter()
-        targets = self._distributions(logits, proposal)
-        verdict = self._accept(proposal, targets)
-        features = self._features(len(proposal), verdict.path)
-        rankings = self._rankings((last_token, *proposal.tokens), logits)
-        room = self._options.max_tokens - self._emitted
-        outcome = _cut(proposal, verdict, vocabulary.ends_generation, room)
-        self._target.keep_path(last_token, proposal, outcome.kept)
-        self.context.extend(outcome.tokens)
-        self._emitted += len(outcome.tokens)
-        on_path = (targets[0], *(targets[1 + node] for node in verdict.path))
-        self._observe(
-            Observation(proposal, verdict.path, outcome.tokens, features, on_path, rankings)
-        )
-        words = texts(outcome.tokens, text, is_last=outcome.ends or self._is_full)
-        self._round_number += 1
-        proposed = proposed_tokens(proposal, verdict, targets, text)
-        emitted = emitted_tokens(proposal, verdict, targets, outcome.tokens, words)
-        trace = RoundTrace(
-            round=self._round_number,
-            position=position,
-            proposed=proposed,
-            emitted=emitted,
-            seconds=self._seconds(drafted - started, passed - drafted),
-            parked=self._controller.parked and not proposed,
-            ballots=cast_ballots(proposal, verdict, targets, text),
-        )
-        self._controller.finish_round(trace)
-        return trace, outcome.ends
-
-    def _seconds(self, draft: float, target: float) -> RoundSeconds:
-        """From the end of the last round, so that what the consumer takes counts as "other"."""
-        total = time.perf_counter() - self._clock
-        self._clock += total
-        return RoundSeconds(draft, target, total - draft - target)
+        return "length" if self._room <= 0 else "context"
 
     def _propose(self) -> Proposal:
         """A proposal no deeper and no larger than anything allows."""
-        nodes = min(self._options.max_width - 1, self._target.length_limit - len(self.context))
+        nodes = min(self._setup.max_width - 1, self._target.length_limit - len(self.context))
         depth = min(
             self._controller.start_round(),
-            self._options.drafting.longest_draft,
-            self._options.max_tokens - self._emitted - 1,
+            self._request.drafting.longest_draft,
+            self._room - 1,
             nodes,
         )
         if self._drafter is None or depth < 1:
@@ -194,7 +166,7 @@ class RoundLoop:
             context=self.context,
             max_depth=depth,
             sampler=self._sampler,
-            mode=self._options.drafting.mode,
+            mode=self._request.drafting.mode,
             stream=self._streams.draft,
             policy=self._controller.of(self._drafter.name),
             max_nodes=nodes,
@@ -206,15 +178,52 @@ class RoundLoop:
             self._drop_drafter(error)
             return EMPTY_PROPOSAL
 
+    def _distributions(
+        self, logits: NDArray[np.float32], proposal: Proposal
+    ) -> tuple[Distribution, ...]:
+        """p after the last token and after every node, each on its own prefix."""
+        recent = list(self._sampler.recent(self.context))
+        targets = [self._sampler.distribution(logits[0], recent)]
+        prefixes: list[list[int]] = []
+        for node, parent in enumerate(proposal.parents):
+            before = recent if parent == ROOT else prefixes[parent]
+            prefixes.append([*before, proposal.tokens[node]])
+            targets.append(self._sampler.distribution(logits[1 + node], prefixes[node]))
+        return tuple(targets)
+
+    def _accept(self, proposal: Proposal, targets: Sequence[Distribution]) -> Verdict:
+        drafting = self._request.drafting
+        rule = choose_rule(proposal, drafting.coupling, drafting.acceptance)
+        return verify(proposal, targets, len(self.context), rule, self._streams.target)
+
+    def _observation(
+        self,
+        proposal: Proposal,
+        verdict: Verdict,
+        tokens: tuple[int, ...],
+        targets: Sequence[Distribution],
+        logits: NDArray[np.float32],
+    ) -> Observation:
+        """Taken before the caches are cut: the next pass overwrites logits and hidden states."""
+        on_path = (targets[0], *(targets[1 + node] for node in verdict.path))
+        return Observation(
+            proposal,
+            verdict.path,
+            tokens,
+            self._features(len(proposal), verdict.path),
+            on_path,
+            self._rankings((self.context[-1], *proposal.tokens), logits),
+        )
+
     def _features(self, nodes: int, path: Sequence[int]) -> NDArray[np.float32] | None:
-        """Hidden states of the last token and the path, copied: the next pass overwrites them."""
+        """Hidden states of the last token and the path, copied."""
         if self._drafter is None or self._drafter.needs != "final hidden state":
             return None
         return self._target.hidden_states(1 + nodes)[[0, *(1 + node for node in path)]]
 
     def _rankings(self, tokens: Sequence[int], logits: NDArray[np.float32]) -> tuple[Ranking, ...]:
-        """Of every row of the pass, kept or not, while its logits are there."""
-        count = self._options.ranked if self._drafter is not None else 0
+        """Of every row of the pass, kept or not."""
+        count = self._setup.ranked if self._drafter is not None else 0
         if not count:
             return ()
         return tuple(rank(token, row, count) for token, row in zip(tokens, logits, strict=True))
@@ -235,36 +244,3 @@ class RoundLoop:
 
     def _notify(self, message: str) -> None:
         self._notices.append(Notice(message))
-
-    def _distributions(self, logits: NDArray[np.float32], proposal: Proposal) -> list[Distribution]:
-        """p after the last token and after every node, each on its own prefix."""
-        recent = list(self._sampler.recent(self.context))
-        targets = [self._sampler.distribution(logits[0], recent)]
-        prefixes: list[list[int]] = []
-        for node, parent in enumerate(proposal.parents):
-            before = recent if parent == ROOT else prefixes[parent]
-            prefixes.append([*before, proposal.tokens[node]])
-            targets.append(self._sampler.distribution(logits[1 + node], prefixes[node]))
-        return targets
-
-    def _accept(self, proposal: Proposal, targets: Sequence[Distribution]) -> Verdict:
-        drafting = self._options.drafting
-        rule = choose_rule(proposal, drafting.coupling, drafting.acceptance)
-        return verify(proposal, targets, len(self.context), rule, self._streams.target)
-
-
-def _cut(
-    proposal: Proposal,
-    verdict: Verdict,
-    ends_generation: Callable[[int], bool],
-    room: int,
-) -> Outcome:
-    """The tokens up to the end of the reply; the last one emitted is never cached."""
-    tokens = [*(proposal.tokens[node] for node in verdict.path), verdict.token][:room]
-    ends = False
-    for index, token in enumerate(tokens):
-        if ends_generation(token):
-            tokens = tokens[: index + 1]
-            ends = True
-            break
-    return Outcome(tuple(tokens), verdict.path[: len(tokens) - 1], ends)

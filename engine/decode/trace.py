@@ -1,97 +1,92 @@
-"""From a verified round to the plain data that is shown and counted."""
+"""From a round to the plain data that is shown and counted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from engine.data.rounds import EmittedToken, JudgedPrediction, ProposedToken
-from engine.maths.acceptance import Verdict, agreement
+from engine.data.rounds import EmittedToken, JudgedPrediction, ProposedToken, RoundTrace
+from engine.decode.round import Round
+from engine.maths.acceptance import agreement
 from engine.maths.distribution import Distribution
-from engine.maths.proposal import ROOT, Proposal
+from engine.maths.proposal import ROOT
 from engine.text.detokenize import IncrementalText
 
 
-def texts(tokens: Sequence[int], text: IncrementalText, *, is_last: bool) -> list[str]:
+def trace_of(
+    round_: Round, number: int, text: IncrementalText, *, is_last: bool, parked: bool
+) -> RoundTrace:
+    """number: of the round in its reply. text: of the reply so far; the round's tokens are added.
+
+    is_last: bytes of a character that stays incomplete are shown now.
+    """
+    proposed = _proposed(round_, text)
+    return RoundTrace(
+        round=number,
+        position=round_.position,
+        proposed=proposed,
+        emitted=_emitted(round_, _words(round_, text, is_last=is_last)),
+        seconds=round_.seconds,
+        parked=parked and not proposed,
+        ballots=_judged(round_, text),
+    )
+
+
+def _words(round_: Round, text: IncrementalText, *, is_last: bool) -> list[str]:
     """What each token adds to the reply's text."""
-    words = [text.push(token) for token in tokens]
+    words = [text.push(token) for token in round_.tokens]
     if is_last:
         words[-1] += text.finish()
     return words
 
 
-def proposed_tokens(
-    proposal: Proposal,
-    verdict: Verdict,
-    targets: Sequence[Distribution],
-    text: IncrementalText,
-) -> tuple[ProposedToken, ...]:
-    accepted = set(verdict.path)
+def _proposed(round_: Round, text: IncrementalText) -> tuple[ProposedToken, ...]:
+    proposal, accepted = round_.proposal, set(round_.verdict.path)
     depths = proposal.depths
-    nodes = []
-    for node, token in enumerate(proposal.tokens):
-        q = proposal.distributions[node]
-        nodes.append(
-            ProposedToken(
-                token=token,
-                text=text.alone(token),
-                parent=proposal.parents[node],
-                depth=depths[node],
-                drafter=proposal.drafters[node],
-                p=targets[1 + proposal.parents[node]].probability(token),
-                q=None if q is None else q.probability(token),
-                accepted=node in accepted,
-            )
+    return tuple(
+        ProposedToken(
+            token=token,
+            text=text.alone(token),
+            parent=proposal.parents[node],
+            depth=depths[node],
+            drafter=proposal.drafters[node],
+            p=round_.targets[1 + proposal.parents[node]].probability(token),
+            q=_probability(proposal.distributions[node], token),
+            accepted=node in accepted,
         )
-    return tuple(nodes)
+        for node, token in enumerate(proposal.tokens)
+    )
 
 
-def emitted_tokens(
-    proposal: Proposal,
-    verdict: Verdict,
-    targets: Sequence[Distribution],
-    tokens: Sequence[int],
-    words: Sequence[str],
-) -> tuple[EmittedToken, ...]:
+def _emitted(round_: Round, words: list[str]) -> tuple[EmittedToken, ...]:
+    proposal, path = round_.proposal, round_.verdict.path
     emitted = []
     parent = ROOT
-    for index, (token, word) in enumerate(zip(tokens, words, strict=True)):
-        p = targets[1 + parent].probability(token)
-        if index < len(verdict.path):
-            node = verdict.path[index]
-            q = proposal.distributions[node]
-            emitted.append(
-                EmittedToken(
-                    token=token,
-                    text=word,
-                    kind="accepted",
-                    drafter=proposal.drafters[node],
-                    p=p,
-                    q=None if q is None else q.probability(token),
-                    depth=index + 1,
-                )
-            )
-            parent = node
-        else:
-            emitted.append(EmittedToken(token, word, verdict.kind, None, p, None, None))
+    for index, (token, word) in enumerate(zip(round_.tokens, words, strict=True)):
+        p = round_.targets[1 + parent].probability(token)
+        if index >= len(path):
+            emitted.append(EmittedToken(token, word, round_.verdict.kind, None, p, None, None))
+            break
+        parent = path[index]
+        q = _probability(proposal.distributions[parent], token)
+        drafter = proposal.drafters[parent]
+        emitted.append(EmittedToken(token, word, "accepted", drafter, p, q, index + 1))
     return tuple(emitted)
 
 
-def cast_ballots(
-    proposal: Proposal,
-    verdict: Verdict,
-    targets: Sequence[Distribution],
-    text: IncrementalText,
-) -> tuple[JudgedPrediction, ...]:
-    on_path = {ROOT, *verdict.path}
+def _probability(q: Distribution | None, token: int) -> float | None:
+    return None if q is None else q.probability(token)
+
+
+def _judged(round_: Round, text: IncrementalText) -> tuple[JudgedPrediction, ...]:
+    """What members of an ensemble would have proposed, and what the target thinks of it."""
+    on_path = {ROOT, *round_.verdict.path}
     return tuple(
         JudgedPrediction(
-            drafter=ballot.drafter,
-            parent=ballot.parent,
-            token=ballot.token,
-            text=text.alone(ballot.token),
-            confidence=ballot.confidence,
-            agreement=agreement(ballot, targets[1 + ballot.parent]),
-            on_path=ballot.parent in on_path,
+            drafter=prediction.drafter,
+            parent=prediction.parent,
+            token=prediction.token,
+            text=text.alone(prediction.token),
+            confidence=prediction.confidence,
+            agreement=agreement(prediction, round_.targets[1 + prediction.parent]),
+            on_path=prediction.parent in on_path,
         )
-        for ballot in proposal.ballots
+        for prediction in round_.proposal.ballots
     )

@@ -13,6 +13,7 @@ from engine.data.events import Notice, RunEvent
 from engine.data.folders import DataFolder
 from engine.data.loaded import LoadedSummary
 from engine.data.request import GenerateRequest, LoadRequest
+from engine.decode.loop import DraftSetup
 from engine.files.gguf import inspect
 from engine.files.measurements import Measurements
 from engine.llama.abort import AbortFlag, PassAborted
@@ -21,7 +22,7 @@ from engine.llama.library import Library
 from engine.maths.randomness import random_seed
 from engine.serving.open import Loaded, Opener
 from engine.serving.plan import Loader, LoadPlan, Report
-from engine.serving.reply import Reply, ReplySetup
+from engine.serving.reply import Reply
 from engine.serving.setups import find_setup
 from engine.serving.tuning import PairSpeed, Tuning
 from engine.skip.choice import layers_to_skip
@@ -143,14 +144,14 @@ class Session:
         if loaded.earlier is not None:
             loaded.earlier.follow(request.copy_from)
         seed = request.sampling.seed
-        setup = ReplySetup(
-            context=loaded.context,
+        setup = DraftSetup(
             drafter=loaded.drafter,
             controller=_controller(loaded, request),
             max_width=loaded.max_width,
             ranked=loaded.ranked if request.drafting.speculate != "off" else 0,
         )
-        reply = Reply(setup, request, prompt, random_seed() if seed is None else seed)
+        seed = random_seed() if seed is None else seed
+        reply = Reply(loaded.context, setup, request, prompt, seed)
         try:
             yield from reply.prefill(cancelled)
             yield from reply.rounds(cancelled)

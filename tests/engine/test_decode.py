@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 from engine.control.controller import AlwaysDraft, NeverDraft
 from engine.data.errors import DrafterError, NativeError
 from engine.data.events import Notice
-from engine.data.request import DraftParams, SamplingParams
+from engine.data.request import DraftParams, GenerateRequest, SamplingParams
 from engine.data.rounds import RoundTrace
 from engine.data.stats import StatsCounter
-from engine.decode.loop import LoopOptions, RoundLoop, Streams
+from engine.decode.loop import DraftSetup, RoundLoop, Streams
 from engine.drafters.base import Observation
 from engine.llama.context import PassAborted
 from engine.maths.proposal import ROOT, Proposal
 from engine.maths.randomness import CoupledStream, IndependentStream
-from engine.maths.sampling import Sampler
 from tests.engine import scripted
 from tests.engine.scripted import END, ScriptedDrafter, ToyTarget, ToyVocabulary, greedy_text
 
@@ -47,18 +46,23 @@ def make_loop(
     target.tokens = PROMPT[:-1]
     return RoundLoop(
         target,
-        drafter,
-        AlwaysDraft(draft_max) if drafter is not None else NeverDraft(),
-        Sampler(SamplingParams(temperature=0.0 if seed is None else 1.0)),
+        DraftSetup(
+            drafter, AlwaysDraft(draft_max) if drafter is not None else NeverDraft(), max_width
+        ),
+        GenerateRequest(
+            raw_prompt="x",
+            max_tokens=max_tokens,
+            sampling=SamplingParams(temperature=0.0 if seed is None else 1.0),
+            drafting=DraftParams("always", draft_max, coupling="seed"),
+        ),
         Streams(CoupledStream(seed or 0), CoupledStream(seed or 0))
         if seed is not None
         else Streams(IndependentStream(1, "target"), IndependentStream(1, "draft")),
-        LoopOptions(max_tokens, max_width, DraftParams("always", draft_max, coupling="seed")),
     )
 
 
 def traces(loop: RoundLoop) -> list[RoundTrace]:
-    events = list(loop.run(PROMPT, ToyVocabulary(), lambda: False))
+    events = list(loop.run(list(PROMPT), ToyVocabulary(), lambda: False))
     rounds = [event for event in events if isinstance(event, RoundTrace)]
     assert len(rounds) == len(events), "unexpected notices"
     return rounds
@@ -177,7 +181,7 @@ def test_a_failing_drafter_is_dropped_and_the_reply_goes_on(after: int) -> None:
     target = ToyTarget()
     drafter = ScriptedDrafter(scripted.failing(SCRIPTS["right"], after))
     loop = make_loop(target, drafter)
-    events = list(loop.run(PROMPT, ToyVocabulary(), lambda: False))
+    events = list(loop.run(list(PROMPT), ToyVocabulary(), lambda: False))
     notices = [event for event in events if isinstance(event, Notice)]
     rounds = [event for event in events if isinstance(event, RoundTrace)]
     assert len(notices) == 1 and "scripted" in notices[0].message
@@ -193,7 +197,7 @@ class FailsToObserve(ScriptedDrafter):
 
 def test_a_drafter_that_fails_to_observe_is_dropped() -> None:
     loop = make_loop(ToyTarget(), FailsToObserve(SCRIPTS["right"]))
-    events = list(loop.run(PROMPT, ToyVocabulary(), lambda: False))
+    events = list(loop.run(list(PROMPT), ToyVocabulary(), lambda: False))
     rounds = [event for event in events if isinstance(event, RoundTrace)]
     assert sum(isinstance(event, Notice) for event in events) == 1
     assert tokens_of(rounds) == greedy_text(scripted.toy_logits, PROMPT, 30)
@@ -203,7 +207,7 @@ def test_a_drafter_that_fails_to_observe_is_dropped() -> None:
 def test_closing_the_iterator_leaves_valid_caches(name: str) -> None:
     target = ToyTarget()
     loop = make_loop(target, ScriptedDrafter(SCRIPTS[name]))
-    rounds = loop.run(PROMPT, ToyVocabulary(), lambda: False)
+    rounds = loop.run(list(PROMPT), ToyVocabulary(), lambda: False)
     for _ in range(3):
         next(rounds)
     rounds.close()  # type: ignore[attr-defined]
@@ -215,7 +219,7 @@ def test_cancelling_stops_within_a_round() -> None:
     target = ToyTarget()
     loop = make_loop(target, ScriptedDrafter(SCRIPTS["alternating"]))
     seen: list[RoundTrace] = []
-    for event in loop.run(PROMPT, ToyVocabulary(), lambda: len(seen) >= 4):
+    for event in loop.run(list(PROMPT), ToyVocabulary(), lambda: len(seen) >= 4):
         assert isinstance(event, RoundTrace)
         seen.append(event)
     assert len(seen) == 4 and loop.finish == "cancelled"
@@ -231,7 +235,7 @@ def test_a_stopped_or_failed_pass_leaves_what_was_emitted(
     loop = make_loop(target, ScriptedDrafter(SCRIPTS[name]))
     seen: list[RoundTrace] = []
     with pytest.raises(error):
-        for event in loop.run(PROMPT, ToyVocabulary(), lambda: False):
+        for event in loop.run(list(PROMPT), ToyVocabulary(), lambda: False):
             assert isinstance(event, RoundTrace)
             seen.append(event)
     assert len(seen) == 2
@@ -289,7 +293,7 @@ def test_a_character_cut_by_the_end_of_the_context_is_shown() -> None:
     rounds = [
         event
         for event in make_loop(ToyTarget(length_limit=8), None).run(
-            PROMPT, HalfCharacters(), lambda: False
+            list(PROMPT), HalfCharacters(), lambda: False
         )
         if isinstance(event, RoundTrace)
     ]

@@ -11,10 +11,10 @@ import pytest
 
 from engine.control.controller import AlwaysDraft
 from engine.data.errors import BadOptionError
-from engine.data.request import DraftParams, SamplingParams
+from engine.data.request import DraftParams, GenerateRequest, SamplingParams
 from engine.data.rounds import RoundTrace
 from engine.data.stats import StatsCounter
-from engine.decode.loop import LoopOptions, RoundLoop, Streams
+from engine.decode.loop import DraftSetup, RoundLoop, Streams
 from engine.drafters.base import Drafter, Observation, StepDrafter
 from engine.drafters.build import build_drafter
 from engine.drafters.build_context import BuildContext
@@ -33,7 +33,6 @@ from engine.maths.acceptance import expected_acceptance
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import ROOT, Proposal
 from engine.maths.randomness import IndependentStream
-from engine.maths.sampling import Sampler
 from tests.engine import scripted
 from tests.engine.scripted import ScriptedDrafter, ToyTarget, ToyVocabulary, greedy_text
 from tests.engine.steppers import Setting, ToyStepper
@@ -69,14 +68,17 @@ def member(name: str, seed: int, noise: float) -> ToyStepper:
 def run(drafter: Drafter, tokens: int, depth: int = 4) -> list[RoundTrace]:
     loop = RoundLoop(
         ToyTarget(tokens=PROMPT[:-1], length_limit=5000),
-        drafter,
-        AlwaysDraft(depth),
-        Sampler(SamplingParams()),
+        DraftSetup(drafter, AlwaysDraft(depth), 65),
+        GenerateRequest(
+            raw_prompt="x",
+            max_tokens=tokens,
+            sampling=SamplingParams(),
+            drafting=DraftParams("always", depth),
+        ),
         Streams(IndependentStream(1, "target"), IndependentStream(1, "draft")),
-        LoopOptions(tokens, 65, DraftParams("always", depth)),
     )
     drafter.begin(PROMPT)
-    events = list(loop.run(PROMPT, ToyVocabulary(), lambda: False))
+    events = list(loop.run(list(PROMPT), ToyVocabulary(), lambda: False))
     return [event for event in events if isinstance(event, RoundTrace)]
 
 

@@ -9,9 +9,9 @@ import pytest
 from engine.control.controller import AlwaysDraft
 from engine.data.errors import DrafterError
 from engine.data.events import Notice
-from engine.data.request import DraftParams, SamplingParams
+from engine.data.request import DraftParams, GenerateRequest, SamplingParams
 from engine.data.rounds import RoundTrace
-from engine.decode.loop import LoopOptions, RoundLoop, Streams
+from engine.decode.loop import DraftSetup, RoundLoop, Streams
 from engine.drafters.base import Drafter, DraftRound, Observation, StepDrafter
 from engine.drafters.ensembles.best import BestDrafter
 from engine.drafters.ensembles.first import FirstDrafter
@@ -20,7 +20,6 @@ from engine.drafters.ensembles.tree import TreeDrafter
 from engine.drafters.ensembles.union import UnionDrafter
 from engine.drafters.ensembles.vote import VoteDrafter
 from engine.maths.randomness import IndependentStream
-from engine.maths.sampling import Sampler
 from tests.engine.scripted import ToyTarget, ToyVocabulary, greedy_text, toy_logits
 from tests.engine.steppers import ToyStepper
 from tests.engine.toys import random_toy
@@ -80,14 +79,17 @@ def reply(drafter: Drafter, temperature: float = 0.0) -> tuple[list[RoundTrace],
     """Rounds and notices of one reply on the toy target."""
     loop = RoundLoop(
         ToyTarget(tokens=PROMPT[:-1]),
-        drafter,
-        AlwaysDraft(3),
-        Sampler(SamplingParams(temperature=temperature)),
+        DraftSetup(drafter, AlwaysDraft(3), 65),
+        GenerateRequest(
+            raw_prompt="x",
+            max_tokens=TOKENS,
+            sampling=SamplingParams(temperature=temperature),
+            drafting=DraftParams("always", 3),
+        ),
         Streams(IndependentStream(1, "target"), IndependentStream(1, "draft")),
-        LoopOptions(TOKENS, 65, DraftParams("always", 3)),
     )
     drafter.begin(PROMPT)
-    events = list(loop.run(PROMPT, ToyVocabulary(), lambda: False))
+    events = list(loop.run(list(PROMPT), ToyVocabulary(), lambda: False))
     rounds = [event for event in events if isinstance(event, RoundTrace)]
     return rounds, [event.message for event in events if isinstance(event, Notice)]
 

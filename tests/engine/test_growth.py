@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engine.control.controller import AlwaysDraft, NeverDraft
-from engine.data.request import Coupling, DraftParams, SamplingParams
+from engine.data.request import Coupling, DraftParams, GenerateRequest, SamplingParams
 from engine.data.rounds import RoundTrace
-from engine.decode.loop import LoopOptions, RoundLoop, Streams
+from engine.decode.loop import DraftSetup, RoundLoop, Streams
 from engine.drafters.base import DraftRound, Observation, TargetNeeds
 from engine.drafters.trees.expansion import BEAM, grow
 from engine.maths.distribution import Distribution
@@ -254,17 +254,20 @@ def test_traces_show_the_tree_and_the_path_through_it() -> None:
     stream = IndependentStream(1, "target")
     loop = RoundLoop(
         target,
-        grower,
-        AlwaysDraft(4),
-        Sampler(SamplingParams(temperature=0.0)),
+        DraftSetup(grower, AlwaysDraft(4), 11),
+        GenerateRequest(
+            raw_prompt="x",
+            max_tokens=60,
+            sampling=SamplingParams(temperature=0.0),
+            drafting=DraftParams("always", 4),
+        ),
         Streams(stream, IndependentStream(1, "draft")),
-        LoopOptions(60, 11, DraftParams("always", 4)),
     )
     prompt = [1, 2, 3]
     target.tokens = prompt[:-1]
     traces = [
         event
-        for event in loop.run(prompt, ToyVocabulary(), lambda: False)
+        for event in loop.run(list(prompt), ToyVocabulary(), lambda: False)
         if isinstance(event, RoundTrace)
     ]
     emitted = [token.token for trace in traces for token in trace.emitted]

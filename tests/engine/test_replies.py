@@ -16,6 +16,7 @@ from engine.control.controller import AlwaysDraft, NeverDraft
 from engine.data.events import Finished
 from engine.data.request import DraftParams, GenerateRequest, SamplingParams
 from engine.data.rounds import RoundTrace
+from engine.decode.loop import DraftSetup
 from engine.drafters.base import Drafter
 from engine.drafters.build import build_drafter
 from engine.drafters.build_context import BuildContext
@@ -24,7 +25,7 @@ from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model
-from engine.serving.reply import Reply, ReplySetup
+from engine.serving.reply import Reply
 from engine.serving.strict import exact_width
 from tests.engine import scripted
 from tests.engine.conftest import THREADS
@@ -58,11 +59,11 @@ class Replies:
         self.context.clear()
         drafting = DraftParams("always" if drafter else "off", DRAFT_MAX, coupling="seed")
         controller = AlwaysDraft(DRAFT_MAX) if drafter else NeverDraft()
-        setup = ReplySetup(self.context, drafter, controller, self.width)
+        setup = DraftSetup(drafter, controller, self.width)
         request = GenerateRequest(
             raw_prompt=text, max_tokens=TOKENS, sampling=sampling, drafting=drafting
         )
-        reply = Reply(setup, request, self.tokens(text), sampling.seed or 0)
+        reply = Reply(self.context, setup, request, self.tokens(text), sampling.seed or 0)
         for _ in reply.prefill(lambda: False):
             pass
         rounds = [e for e in reply.rounds(lambda: False) if isinstance(e, RoundTrace)]

@@ -7,14 +7,13 @@ import pytest
 from engine.control.controller import AlwaysDraft
 from engine.data.errors import BadOptionError
 from engine.data.events import Finished
-from engine.data.request import DraftParams, SamplingParams
+from engine.data.request import DraftParams, GenerateRequest, SamplingParams
 from engine.data.rounds import RoundTrace
 from engine.data.stats import Stats
-from engine.decode.loop import LoopOptions, RoundLoop, Streams
+from engine.decode.loop import DraftSetup, RoundLoop, Streams
 from engine.maths.acceptance import choose_rule, verify
 from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
 from engine.maths.randomness import IndependentStream
-from engine.maths.sampling import Sampler
 from engine.maths.typical import is_typical, typical_path
 from tests.engine.scripted import (
     ScriptedDrafter,
@@ -107,11 +106,14 @@ def test_in_the_round_loop(temperature: float) -> None:
         target.tokens = [1, 2]
         loop = RoundLoop(
             target,
-            ScriptedDrafter(tree(toy_oracle())),
-            AlwaysDraft(4),
-            Sampler(SamplingParams(temperature=temperature)),
+            DraftSetup(ScriptedDrafter(tree(toy_oracle())), AlwaysDraft(4), 20),
+            GenerateRequest(
+                raw_prompt="x",
+                max_tokens=200,
+                sampling=SamplingParams(temperature=temperature),
+                drafting=DraftParams("always", 4, acceptance=acceptance),
+            ),
             Streams(IndependentStream(1, "target"), IndependentStream(1, "draft")),
-            LoopOptions(200, 20, DraftParams("always", 4, acceptance=acceptance)),  # type: ignore[arg-type]
         )
         traces = [
             event

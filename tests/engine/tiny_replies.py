@@ -8,9 +8,10 @@ from engine.control.controller import AlwaysDraft, NeverDraft
 from engine.data.events import Notice
 from engine.data.request import Coupling, DraftParams, GenerateRequest, SamplingParams
 from engine.data.rounds import RoundTrace
+from engine.decode.loop import DraftSetup
 from engine.drafters.base import Drafter
 from engine.llama.context import Context
-from engine.serving.reply import Reply, ReplySetup
+from engine.serving.reply import Reply
 
 GREEDY = SamplingParams(temperature=0.0)
 
@@ -18,7 +19,7 @@ GREEDY = SamplingParams(temperature=0.0)
 class TinyReply:
     """One greedy (or seeded) reply. tokens: emitted. accepted: drafted and kept.
 
-    depth, width: of the deepest proposal and of the widest pass. ranked: see ReplySetup.
+    depth, width: of the deepest proposal and of the widest pass. ranked: see DraftSetup.
     """
 
     def __init__(
@@ -38,8 +39,8 @@ class TinyReply:
         request = GenerateRequest(
             raw_prompt="x", max_tokens=count, sampling=sampling, drafting=drafting
         )
-        setup = ReplySetup(context, drafter, controller, width, ranked)
-        reply = Reply(setup, request, prompt, sampling.seed or 0)
+        setup = DraftSetup(drafter, controller, width, ranked)
+        reply = Reply(context, setup, request, prompt, sampling.seed or 0)
         self.events = [*reply.prefill(lambda: False), *reply.rounds(lambda: False)]
         self.rounds = [event for event in self.events if isinstance(event, RoundTrace)]
         self.notices = [event.message for event in self.events if isinstance(event, Notice)]
