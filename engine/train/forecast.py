@@ -19,60 +19,13 @@ from engine.files.measurements import Measurements
 from engine.models.locate import LocatedModel
 from engine.train.corpus.collection import corpus_folder
 from engine.train.corpus.shards import count
+from engine.train.curves import CURVES, Curve
 from engine.train.fitting import plan_budget
 from engine.train.training import HeadKind, TrainSettings
-
-Curve = Mapping[int, tuple[float, ...]]
-"""Hit rates by position, each where those before it hit, by answer tokens."""
 
 PAYS = 1.03
 _Q8_0 = 34 / 32  # bytes a weight
 _SHARE_OF_PROMPTS = 1.3  # what prompts and waiting add to the time of generating answers
-
-_STARTER, _CODER = 134_515_008, 1_543_714_304  # weights of starter and qwen-coder-1.5b
-
-CURVES: Mapping[HeadKind, Mapping[int, Curve]] = {
-    "medusa": {
-        _STARTER: {
-            30_000: (0.197, 0.078, 0.04, 0.066),
-            90_000: (0.246, 0.113, 0.08, 0.077),
-            270_000: (0.295, 0.162, 0.119, 0.109),
-            350_000: (0.326, 0.194, 0.147, 0.129),
-        },
-        _CODER: {
-            55_000: (0.419, 0.358, 0.422, 0.517),
-            105_000: (0.466, 0.406, 0.471, 0.523),
-            286_000: (0.518, 0.469, 0.543, 0.589),
-        },
-    },
-    "eagle3": {
-        _STARTER: {
-            30_000: (0.258, 0.141, 0.118, 0.115),
-            90_000: (0.343, 0.245, 0.217, 0.192),
-            270_000: (0.428, 0.347, 0.323, 0.295),
-            350_000: (0.524, 0.466, 0.438, 0.408),
-        },
-        _CODER: {
-            53_000: (0.335, 0.264, 0.238, 0.257),
-            286_000: (0.519, 0.484, 0.5, 0.534),
-        },
-    },
-    "early-exit": {
-        _STARTER: {
-            10_000: (0.172, 0.178, 0.172, 0.169),
-            30_000: (0.227, 0.23, 0.228, 0.228),
-            60_000: (0.291, 0.297, 0.294, 0.294),
-        },
-    },
-}
-"""Held-out hit rates by weights of the target and answer tokens.
-
-The starter's: over all places (which is a little less than where the positions before hit), of
-`forerun train curve` with 1.5 epochs; the last ones of Medusa and EAGLE-3 are those that ship,
-after more. The coder's: where the positions before hit, after 8 epochs (Medusa) and 2 to 2.5
-(EAGLE-3), in 101 held-out documents.
-"""
-
 
 NOT_MEASURED = (
     "Whether it will pay here is not known yet: load the target once, or run `forerun calibrate`."

@@ -12,8 +12,8 @@ from engine.files.gguf import inspect
 from engine.files.gguf_header import read_header
 from engine.files.measurements import Measurements, measurement_key
 from engine.models.locate import LocatedModel
+from engine.train.curves import CURVES
 from engine.train.forecast import (
-    CURVES,
     Curve,
     Forecast,
     TrainingBudget,

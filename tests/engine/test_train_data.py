@@ -23,7 +23,7 @@ from engine.llama.library import Library
 from engine.llama.many import ManyContext, ManyOptions
 from engine.llama.model import Model, ModelOptions
 from engine.text.chat import ChatTemplate
-from engine.train.corpus.batched_generator import BatchLimits, Lane
+from engine.train.corpus.batched_generator import BatchedGenerator, BatchLimits
 from engine.train.corpus.claims import Claims
 from engine.train.corpus.collect import Collector, CollectProgress, Goal
 from engine.train.corpus.disk import LIKELIEST, require_disk
@@ -73,11 +73,11 @@ def items(number: int) -> list[Item]:
     ]
 
 
-def open_lane(model: Model, sequences: int) -> tuple[ManyContext, Lane]:
+def open_lane(model: Model, sequences: int) -> tuple[ManyContext, BatchedGenerator]:
     options = ManyOptions(sequences, 128, 1, read_layers(model.layers))
     context = ManyContext(model, options, AbortFlag())
     template = ChatTemplate(inspect(model.path).chat_template, "", "")
-    return context, Lane(context, template, BatchLimits(96, 24))
+    return context, BatchedGenerator(context, template, BatchLimits(96, 24))
 
 
 def document(name: str, length: int, heldout: bool = False) -> Document:

@@ -30,7 +30,7 @@ class ChainEnsemble(Group, ABC):
     def __init__(self, members: Sequence[StepDrafter], threads: int = 1) -> None:
         super().__init__(members)
         self._steppers = tuple(members)
-        self.lanes = ParallelMembers(members, threads)
+        self.parallel = ParallelMembers(members, threads)
         self._active: list[StepDrafter] = []
         self._advanced = 0
         self._ballots: list[MemberPrediction] = []
@@ -57,22 +57,26 @@ class ChainEnsemble(Group, ABC):
 
     @property
     def description(self) -> str:
-        found = self.lanes.description
+        found = self.parallel.description
         return f"{self.purpose}; {found}" if found else self.purpose
 
     def draft_costs(self) -> Mapping[str, DraftCost]:
         """Decides as well whether members draft side by side."""
-        self.lanes.use_all_threads()
+        self.parallel.use_all_threads()
         costs = super().draft_costs()
-        self.lanes.measure()
-        if not self.lanes.side_by_side or not self.lanes.in_turn or not self.lanes.together:
+        self.parallel.measure()
+        if (
+            not self.parallel.side_by_side
+            or not self.parallel.in_turn
+            or not self.parallel.together
+        ):
             return costs
         own = costs[self.name]
-        saved = own.step * (1.0 - self.lanes.together / self.lanes.in_turn)
+        saved = own.step * (1.0 - self.parallel.together / self.parallel.in_turn)
         return {**costs, self.name: DraftCost(own.step - saved, own.token)}
 
     def prepare(self, policy: DraftPolicy) -> None:
-        self.lanes.use_all_threads()
+        self.parallel.use_all_threads()
         super().prepare(policy)
 
     def propose(self, round_: DraftRound) -> Proposal:
@@ -83,7 +87,7 @@ class ChainEnsemble(Group, ABC):
         super().observe(observation)
 
     def close(self) -> None:
-        self.lanes.close()
+        self.parallel.close()
         super().close()
 
     # Step by step
@@ -110,7 +114,7 @@ class ChainEnsemble(Group, ABC):
     def _ask(self) -> list[MemberPrediction]:
         ballots = []
         going = self._going()
-        for member, peek in zip(going, self.lanes.peeks(going), strict=True):
+        for member, peek in zip(going, self.parallel.peeks(going), strict=True):
             with self.guarded(member):
                 confidence = peek()
                 if confidence is not None:

@@ -34,7 +34,7 @@ class BatchLimits:
 
 
 @dataclass(slots=True)
-class _Seat:
+class _Slot:
     """A document in the making. tokens: with the drawn one whose row is not there yet."""
 
     item: Item
@@ -64,7 +64,7 @@ class Finished:
     answer: str = field(default="")
 
 
-class Lane:
+class BatchedGenerator:
     """Holds a ManyContext that the caller closes."""
 
     def __init__(self, context: ManyContext, template: ChatTemplate, limits: BatchLimits) -> None:
@@ -72,7 +72,7 @@ class Lane:
         self._template = template
         self._limits = limits
         options = context.options
-        self._seats: list[_Seat | None] = [None] * options.sequences
+        self._slots: list[_Slot | None] = [None] * options.sequences
         hidden = context.model.hidden_size
         shape = (options.sequences, options.sequence_length)
         self._buffers = _Buffers(
@@ -89,17 +89,17 @@ class Lane:
 
     @property
     def size(self) -> int:
-        return len(self._seats)
+        return len(self._slots)
 
     @property
     def free(self) -> int:
-        return self._seats.count(None)
+        return self._slots.count(None)
 
     @property
     def answer_tokens(self) -> int:
         """Of the documents in the making that `cut` would keep."""
-        seats = [seat for seat in self._seats if seat and not seat.item.opening]
-        lengths = (len(seat.tokens) - 1 - seat.prompt_length for seat in seats)
+        slots = [slot for slot in self._slots if slot and not slot.item.opening]
+        lengths = (len(slot.tokens) - 1 - slot.prompt_length for slot in slots)
         return sum(length for length in lengths if length >= SHORTEST_ANSWER)
 
     def admit(self, item: Item) -> Finished | None:
@@ -107,18 +107,18 @@ class Lane:
 
         Too long a prompt is not started: None, and the place stays free.
         """
-        place = self._seats.index(None)
+        place = self._slots.index(None)
         tokens = self._tokens(item)
         if not 1 < len(tokens) <= self._longest(item):
             return None
         rows = self._context.start(place, tokens)
         ids, values = self._keep(rows, np.full(len(tokens), place), np.arange(len(tokens)))
-        seat = _Seat(item, tokens, len(tokens), np.random.default_rng(item.seed))
-        self._seats[place] = seat
+        slot = _Slot(item, tokens, len(tokens), np.random.default_rng(item.seed))
+        self._slots[place] = slot
         if item.text:
-            seat.prompt_length = 0
+            slot.prompt_length = 0
             return self._finish(place)
-        self._draw([seat], ids[-1:], values[-1:])
+        self._draw([slot], ids[-1:], values[-1:])
         return None
 
     def _longest(self, item: Item) -> int:
@@ -145,48 +145,48 @@ class Lane:
 
     def step(self) -> list[Finished]:
         """One token more in every document; returns those that are finished."""
-        places = [place for place, seat in enumerate(self._seats) if seat is not None]
-        seats = [seat for seat in self._seats if seat is not None]
+        places = [place for place, slot in enumerate(self._slots) if slot is not None]
+        slots = [slot for slot in self._slots if slot is not None]
         if not places:
             return []
         positions = np.array([self._context.lengths[place] for place in places])
-        rows = self._context.step(places, [seat.tokens[-1] for seat in seats])
+        rows = self._context.step(places, [slot.tokens[-1] for slot in slots])
         ids, values = self._keep(rows, np.array(places), positions)
-        finished = [place for place, seat in zip(places, seats, strict=True) if self._is_over(seat)]
+        finished = [place for place, slot in zip(places, slots, strict=True) if self._is_over(slot)]
         going = [index for index, place in enumerate(places) if place not in finished]
         if going:
-            self._draw([seats[index] for index in going], ids[going], values[going])
+            self._draw([slots[index] for index in going], ids[going], values[going])
         return [self._finish(place) for place in finished]
 
-    def _is_over(self, seat: _Seat) -> bool:
+    def _is_over(self, slot: _Slot) -> bool:
         """Asked when the last token's row is there, so that the end of the text has one too."""
-        return seat.ended or len(seat.tokens) - seat.prompt_length >= self._limits.answer
+        return slot.ended or len(slot.tokens) - slot.prompt_length >= self._limits.answer
 
     def cut(self) -> list[Finished]:
         """Ends every document where it is; those that have hardly begun are dropped."""
         finished = []
-        for place, seat in enumerate(self._seats):
-            if seat is None:
+        for place, slot in enumerate(self._slots):
+            if slot is None:
                 continue
-            del seat.tokens[self._context.lengths[place] :]
-            if len(seat.tokens) - seat.prompt_length >= SHORTEST_ANSWER:
+            del slot.tokens[self._context.lengths[place] :]
+            if len(slot.tokens) - slot.prompt_length >= SHORTEST_ANSWER:
                 finished.append(self._finish(place))
-            self._seats[place] = None
+            self._slots[place] = None
         return finished
 
     def _draw(
-        self, seats: Sequence[_Seat], ids: NDArray[np.int32], values: NDArray[np.float32]
+        self, slots: Sequence[_Slot], ids: NDArray[np.int32], values: NDArray[np.float32]
     ) -> None:
-        column = np.zeros(len(seats), np.int64)
-        sampled = [index for index, seat in enumerate(seats) if seat.item.temperature > 0]
+        column = np.zeros(len(slots), np.int64)
+        sampled = [index for index, slot in enumerate(slots) if slot.item.temperature > 0]
         if sampled:
-            uniform = np.array([seats[index].random.random() for index in sampled])
-            temperature = np.array([seats[index].item.temperature for index in sampled])
+            uniform = np.array([slots[index].random.random() for index in sampled])
+            temperature = np.array([slots[index].item.temperature for index in sampled])
             column[sampled] = draw_nucleus(values[sampled], temperature, SAMPLED_TOP_P, uniform)
         vocab = self._context.model.vocab
-        for seat, token in zip(seats, ids[np.arange(len(seats)), column].tolist(), strict=True):
-            seat.tokens.append(token)
-            seat.ended = vocab.ends_generation(token)
+        for slot, token in zip(slots, ids[np.arange(len(slots)), column].tolist(), strict=True):
+            slot.tokens.append(token)
+            slot.ended = vocab.ends_generation(token)
 
     def _keep(
         self, rows: Rows, places: NDArray[np.int64], positions: NDArray[np.int64]
@@ -209,23 +209,23 @@ class Lane:
         return values.astype(np.float16)
 
     def _finish(self, place: int) -> Finished:
-        seat = self._seats[place]
-        if seat is None:
+        slot = self._slots[place]
+        if slot is None:
             raise ValueError(f"place {place} is empty")
-        self._seats[place] = None
-        count = len(seat.tokens)
+        self._slots[place] = None
+        count = len(slot.tokens)
         buffers = self._buffers
         document = Document(
-            seat.item.id,
-            seat.item.category,
-            seat.item.heldout,
-            np.array(seat.tokens, np.int32),
-            np.arange(count) >= seat.prompt_length,
+            slot.item.id,
+            slot.item.category,
+            slot.item.heldout,
+            np.array(slot.tokens, np.int32),
+            np.arange(count) >= slot.prompt_length,
             buffers.hidden[place, :count].copy(),
             buffers.layers[place, :count].copy(),
             buffers.top_ids[place, :count].copy(),
             buffers.top_logprobs[place, :count].copy(),
         )
-        answer = seat.tokens[seat.prompt_length :]
+        answer = slot.tokens[slot.prompt_length :]
         text = self._context.model.vocab.text_bytes(answer, special=False)
-        return Finished(document, seat.item, text.decode(errors="replace"))
+        return Finished(document, slot.item, text.decode(errors="replace"))

@@ -1,4 +1,4 @@
-"""Collects a corpus: claims blocks of items, runs them through one lane or two, writes shards.
+"""Collects a corpus: claims blocks of items, runs them through one generator or two, writes shards.
 
 Two where documents for training come from a faster copy of the weights: the drafter will read the
 features of the target's own file, so held-out documents come from the file itself.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.data.request import Message
-from engine.train.corpus.batched_generator import Finished, Lane
+from engine.train.corpus.batched_generator import BatchedGenerator, Finished
 from engine.train.corpus.claims import Claims
 from engine.train.corpus.shards import ShardWriter, shard_folders, shard_notes
 from engine.train.corpus.work import Item
@@ -46,19 +46,23 @@ class CollectProgress:
 
 
 class Collector:
-    """work: blocks of documents, each for one collector. lanes: for all documents, or for training
-    and for held-out ones.
+    """work: blocks of documents, each for one collector. generators: for all documents, or for
+    training and for held-out ones.
 
     run() raises RunError when the disk is full.
     """
 
     def __init__(
-        self, folder: Path, work: Sequence[Sequence[Item]], lanes: Sequence[Lane], hidden_size: int
+        self,
+        folder: Path,
+        work: Sequence[Sequence[Item]],
+        generators: Sequence[BatchedGenerator],
+        hidden_size: int,
     ) -> None:
         self._folder = folder
         self._blocks = work
-        self._lanes = lanes
-        self._waiting = tuple(deque[Item]() for _ in lanes)
+        self._generators = generators
+        self._waiting = tuple(deque[Item]() for _ in generators)
         self._claims = Claims(folder / "claims")
         self._writer = ShardWriter(folder, hidden_size)
         self._next_block = 0
@@ -87,8 +91,8 @@ class Collector:
                 report(self._progress(now - start))
             if self._corpus_tokens + self._unwritten() >= goal.answer_tokens:
                 break
-        for lane in self._lanes:
-            for one in lane.cut():
+        for generator in self._generators:
+            for one in generator.cut():
                 if not one.item.opening:
                     self._writer.add(one.document)
                     self._documents += 1
@@ -100,34 +104,36 @@ class Collector:
         self._claims.close()
 
     def _unwritten(self) -> int:
-        return self._writer.answer_tokens + sum(lane.answer_tokens for lane in self._lanes)
+        return self._writer.answer_tokens + sum(
+            generator.answer_tokens for generator in self._generators
+        )
 
     def _progress(self, seconds: float) -> CollectProgress:
         tokens = self._answer_tokens + self._unwritten()
         return CollectProgress(self._documents, tokens, self._corpus_tokens, seconds)
 
     def _step(self) -> bool:
-        """A pass in each lane; False when everything is done."""
+        """A pass of each generator; False when everything is done."""
         busy = False
-        for lane, waiting in zip(self._lanes, self._waiting, strict=True):
-            self._fill(lane, waiting)
-            for one in lane.step():
+        for generator, waiting in zip(self._generators, self._waiting, strict=True):
+            self._fill(generator, waiting)
+            for one in generator.step():
                 self._take(one)
-            busy = busy or bool(waiting) or lane.free < lane.size
+            busy = busy or bool(waiting) or generator.free < generator.size
         if len(self._writer) >= SHARD_DOCUMENTS:
             self._write()
         return busy or self._next_block < len(self._blocks)
 
-    def _fill(self, lane: Lane, waiting: deque[Item]) -> None:
+    def _fill(self, generator: BatchedGenerator, waiting: deque[Item]) -> None:
         for _ in range(_STARTED_AT_ONCE):
-            if not lane.free:
+            if not generator.free:
                 return
-            # The held-out lane waits for what comes along; the other one asks for more.
-            if not waiting and (lane is not self._lanes[0] or not self._claim()):
+            # The held-out generator waits for what comes along; the other one asks for more.
+            if not waiting and (generator is not self._generators[0] or not self._claim()):
                 return
             if not waiting:
                 continue
-            finished = lane.admit(waiting.popleft())
+            finished = generator.admit(waiting.popleft())
             if finished is not None:
                 self._take(finished)
 

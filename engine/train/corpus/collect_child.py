@@ -26,7 +26,7 @@ from engine.llama.library import Library, start_library
 from engine.llama.many import ManyContext, ManyOptions
 from engine.llama.model import Model, ModelOptions
 from engine.text.chat import ChatTemplate
-from engine.train.corpus.batched_generator import BatchLimits, Lane
+from engine.train.corpus.batched_generator import BatchedGenerator, BatchLimits
 from engine.train.corpus.collect import Collector, CollectProgress, Goal
 from engine.train.corpus.settings import CollectSettings, read_layers
 from engine.train.corpus.sources import all_blocks
@@ -76,14 +76,14 @@ def _collect(settings: CollectSettings, library: Library, stop: threading.Event)
         target = opened.enter_context(_open(settings, settings.target, library))
         if settings.fast_copy:
             copy = opened.enter_context(_open(settings, settings.fast_copy, library))
-            lanes = [
+            generators = [
                 _lane(settings, copy, settings.sequences, opened),
                 _lane(settings, target, HELDOUT_SEQUENCES, opened),
             ]
         else:
-            lanes = [_lane(settings, target, settings.sequences, opened)]
+            generators = [_lane(settings, target, settings.sequences, opened)]
         collector = Collector(
-            Path(settings.folder), all_blocks(settings), lanes, target.hidden_size
+            Path(settings.folder), all_blocks(settings), generators, target.hidden_size
         )
         opened.callback(collector.close)
         return collector.run(
@@ -98,7 +98,9 @@ def _open(settings: CollectSettings, path: str, library: Library) -> Model:
     return Model(Path(path), ModelOptions(settings.gpu_layers, repack=False), library.log)
 
 
-def _lane(settings: CollectSettings, model: Model, count: int, opened: ExitStack) -> Lane:
+def _lane(
+    settings: CollectSettings, model: Model, count: int, opened: ExitStack
+) -> BatchedGenerator:
     options = ManyOptions(
         count, settings.sequence_length, settings.threads, read_layers(model.layers)
     )
@@ -109,7 +111,7 @@ def _lane(settings: CollectSettings, model: Model, count: int, opened: ExitStack
         vocab.special_text(vocab.bos),
         vocab.special_text(vocab.eos),
     )
-    return Lane(context, template, BatchLimits(settings.prompt, settings.answer))
+    return BatchedGenerator(context, template, BatchLimits(settings.prompt, settings.answer))
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def check_file(
     threads: int,
     library: Library,
 ) -> Check:
-    """trainee: with the weights as they are in the file. RunError when the two do not agree."""
+    """student: with the weights as they are in the file. RunError when the two do not agree."""
     text, opened = _text(heldout), (library, threads)
     with Model(target, ModelOptions(gpu_layers=0), library.log) as model:
         if isinstance(student, Eagle3Student):

@@ -39,7 +39,7 @@ _REPORT_SECONDS = 5.0
 
 
 class Fit:
-    """One training run. Weights of the trainee are the best ones afterwards.
+    """One training run. Weights of the student are the best ones afterwards.
 
     checkpoint: where the state is kept, so that a run goes on where it was; None for nowhere.
     """
@@ -47,18 +47,18 @@ class Fit:
     def __init__(
         self,
         student: Student,
-        material: Dataset,
+        dataset: Dataset,
         settings: TrainSettings,
         compute: Compute,
         checkpoint: Path | None = None,
     ) -> None:
-        self._trainee = student
+        self._student = student
         self._settings = settings
         self._compute = compute
         self._checkpoint = checkpoint
-        self._documents = material.training
+        self._documents = dataset.training
         self._lengths = [learned_tokens(document) for document in self._documents]
-        self._watched = heldout_sample(material.heldout, WATCHED, student.spread, settings.seed)
+        self._watched = heldout_sample(dataset.heldout, WATCHED, student.spread, settings.seed)
         if not sum(self._lengths) or not self._watched.documents:
             raise BadOptionError("the corpus holds too little text; collect more of it first")
         self._rate = settings.learning_rate or student.rate
@@ -95,7 +95,7 @@ class Fit:
             raise
         if not early and self._losses:
             self._look(report)
-        for name, value in self._trainee.parameters.items():
+        for name, value in self._student.parameters.items():
             value.data.copy_(self._state.best[name])
         return self._result(early and not self._done())
 
@@ -127,9 +127,9 @@ class Fit:
             group["lr"] = self._rate * _schedule(self._fraction())
         self._optimiser.zero_grad(set_to_none=True)
         with self._compute.products():
-            loss = self._trainee.loss(batch, random)
+            loss = self._student.loss(batch, random)
         loss.backward()  # type: ignore[no-untyped-call]
-        values = list(self._trainee.parameters.values())
+        values = list(self._student.parameters.values())
         torch.nn.utils.clip_grad_norm_(values, _CLIP)
         self._optimiser.step()
         anchors = len(batch.anchors[0])
@@ -151,7 +151,7 @@ class Fit:
             plan = plan_batches(self._lengths, self._settings.batch, seed, epoch)
         documents = [self._documents[number] for number in plan[place % len(plan)]]
         random = np.random.default_rng((seed, step))
-        return batch_of(self._trainee, documents, self._compute.device), random
+        return batch_of(self._student, documents, self._compute.device), random
 
     def _fraction(self) -> float:
         """Of the plan that is done."""
@@ -167,7 +167,7 @@ class Fit:
     def _look(self, report: Report) -> bool:
         """Measures on held-out documents, keeps the best, saves; True when it is time to stop."""
         before = time.monotonic()
-        heldout = measure(self._trainee, self._watched, self._compute.device)
+        heldout = measure(self._student, self._watched, self._compute.device)
         seconds = time.monotonic() - self._started
         state = replace(
             self._state,
@@ -177,7 +177,7 @@ class Fit:
             latest=heldout,
         )
         if state.heldout is None or heldout.accepted >= state.heldout.accepted:
-            state = replace(state, heldout=heldout, best=_copied(self._trainee.parameters), worse=0)
+            state = replace(state, heldout=heldout, best=_copied(self._student.parameters), worse=0)
         self._state = state
         self._save()
         taken = time.monotonic() - before
@@ -199,7 +199,7 @@ class Fit:
 
     def _save(self) -> None:
         if self._checkpoint is not None:
-            parameters, mark = self._trainee.parameters, self._mark()
+            parameters, mark = self._student.parameters, self._mark()
             save_checkpoint(self._checkpoint, self._state, parameters, self._optimiser, mark)
         self._saved = time.monotonic()
 
@@ -207,7 +207,7 @@ class Fit:
         if self._checkpoint is not None and self._checkpoint.is_file():
             self._state = load_checkpoint(
                 self._checkpoint,
-                self._trainee.parameters,
+                self._student.parameters,
                 self._optimiser,
                 self._mark(),
                 self._compute.device,
@@ -216,10 +216,10 @@ class Fit:
     def _mark(self) -> dict[str, str]:
         """What a checkpoint must have been made with to be gone on with."""
         settings = self._settings
-        shapes = [(name, tuple(value.shape)) for name, value in self._trainee.parameters.items()]
+        shapes = [(name, tuple(value.shape)) for name, value in self._student.parameters.items()]
         values: dict[str, object] = {
             "weights": shapes,
-            "tokens ahead": self._trainee.positions,
+            "tokens ahead": self._student.positions,
             "draft vocabulary": settings.draft_vocabulary,
             "learning rate": self._rate,
             "seed": settings.seed,

@@ -34,7 +34,7 @@ Weights = dict[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class TrainingContext:
     """What every kind is made from. watched: held-out documents to choose a start by."""
 
     target: TargetWeights
@@ -45,7 +45,7 @@ class Ground:
 
 
 class Kind(Protocol):
-    """trainee: what learns. facts: for the card, known before training."""
+    """student: what learns. facts: for the card, known before training."""
 
     student: Student
     facts: dict[str, object]
@@ -57,42 +57,42 @@ class Kind(Protocol):
         """The layout that other programs read."""
 
 
-def prepare(kind: HeadKind, ground: Ground, log: NativeLog) -> Kind:
+def prepare(kind: HeadKind, context: TrainingContext, log: NativeLog) -> Kind:
     """The kind before its first step. BadOptionError, IncompatiblePairError."""
     if kind == "medusa":
-        return _Medusa(ground)
-    return _Eagle3(ground) if kind == "eagle3" else _EarlyExit(ground, log)
+        return _Medusa(context)
+    return _Eagle3(context) if kind == "eagle3" else _EarlyExit(context, log)
 
 
-def draft_tokens(ground: Ground) -> tuple[NDArray[np.int64], float]:
+def draft_tokens(context: TrainingContext) -> tuple[NDArray[np.int64], float]:
     """Target ids that a head knows, and the share of the watched answers they cover."""
-    size = ground.target.vocabulary
+    size = context.target.vocabulary
     counts = np.zeros(size, np.int64)
-    for document in ground.training:
+    for document in context.training:
         counts += np.bincount(document.tokens[document.answer], minlength=size)
-    token_ids = choose_tokens(counts, ground.settings.draft_vocabulary, size)
-    written = np.concatenate([d.tokens[d.answer] for d in ground.watched])
+    token_ids = choose_tokens(counts, context.settings.draft_vocabulary, size)
+    written = np.concatenate([d.tokens[d.answer] for d in context.watched])
     return token_ids, float(np.isin(written, token_ids).mean())
 
 
-def _draft_head(ground: Ground, token_ids: NDArray[np.int64]) -> DraftHead:
-    places = positions_of(token_ids, ground.target.vocabulary)
-    return DraftHead(ground.target.head_rows(token_ids), token_ids, places, ground.device)
+def _draft_head(context: TrainingContext, token_ids: NDArray[np.int64]) -> DraftHead:
+    places = positions_of(token_ids, context.target.vocabulary)
+    return DraftHead(context.target.head_rows(token_ids), token_ids, places, context.device)
 
 
 class _Eagle3:
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        self._token_ids, covered = draft_tokens(ground)
-        weights = torch_eagle3.initial_weights(ground.target, ground.settings.seed)
+    def __init__(self, context: TrainingContext) -> None:
+        self._ground = context
+        self._token_ids, covered = draft_tokens(context)
+        weights = torch_eagle3.initial_weights(context.target, context.settings.seed)
         student = Eagle3Student(
-            ground.target,
+            context.target,
             weights,
-            _draft_head(ground, self._token_ids),
-            ground.settings.positions,
-            ground.device,
+            _draft_head(context, self._token_ids),
+            context.settings.positions,
+            context.device,
         )
-        student.deep_share = ground.settings.deep_share
+        student.deep_share = context.settings.deep_share
         self.student: Student = student
         self.facts: dict[str, object] = {"draft_tokens": len(self._token_ids), "covered": covered}
 
@@ -114,16 +114,16 @@ class _Eagle3:
 
 
 class _Medusa:
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        self._token_ids, covered = draft_tokens(ground)
-        settings = ground.settings
-        head = _draft_head(ground, self._token_ids)
+    def __init__(self, context: TrainingContext) -> None:
+        self._ground = context
+        self._token_ids, covered = draft_tokens(context)
+        settings = context.settings
+        head = _draft_head(context, self._token_ids)
         own = head.rows.numpy(force=True) if settings.own_rows else None
         weights = torch_medusa.initial_weights(
-            ground.target.shape.hidden, settings.positions, settings.blocks, own
+            context.target.shape.hidden, settings.positions, settings.blocks, own
         )
-        self.student: Student = MedusaStudent(weights, head, settings.positions, ground.device)
+        self.student: Student = MedusaStudent(weights, head, settings.positions, context.device)
         self.facts: dict[str, object] = {"draft_tokens": len(self._token_ids), "covered": covered}
 
     def write(self, path: Path, weights: Weights, kind: str) -> None:
@@ -134,21 +134,21 @@ class _Medusa:
 
 
 class _EarlyExit:
-    def __init__(self, ground: Ground, log: NativeLog) -> None:
-        self._ground = ground
+    def __init__(self, context: TrainingContext, log: NativeLog) -> None:
+        self._ground = context
         self._log = log
-        target, keep = ground.target, ground.settings.keep_layers
+        target, keep = context.target, context.settings.keep_layers
         if not 2 <= keep < target.layers:
             raise BadOptionError(f"early exit keeps 2 to {target.layers - 1} layers, not {keep}")
-        head = _draft_head(ground, np.arange(target.vocabulary))
+        head = _draft_head(context, np.arange(target.vocabulary))
         best = -1.0
         for kept in torch_early_exit.layer_choices(target.layers, keep):
             weights = torch_early_exit.initial_weights(target, kept)
-            positions = ground.settings.positions
-            student = EarlyExitStudent(target, weights, head, positions, ground.device)
-            accepted = measure(student, Sample(ground.watched), ground.device).accepted
+            positions = context.settings.positions
+            student = EarlyExitStudent(target, weights, head, positions, context.device)
+            accepted = measure(student, Sample(context.watched), context.device).accepted
             if accepted > best:
-                best, self._kept, self.student = accepted, kept, _as_trainee(student)
+                best, self._kept, self.student = accepted, kept, _as_student(student)
         self.facts: dict[str, object] = {"kept_layers": list(self._kept), "untrained": best}
 
     def write(self, path: Path, weights: Weights, kind: str) -> None:
@@ -158,5 +158,5 @@ class _EarlyExit:
         raise BadOptionError("early exit is written as a GGUF only")
 
 
-def _as_trainee(student: Student) -> Student:
+def _as_student(student: Student) -> Student:
     return student

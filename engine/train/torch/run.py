@@ -26,7 +26,7 @@ from engine.train.torch.check import check_file
 from engine.train.torch.compute import Compute, choose_compute
 from engine.train.torch.dataset import Dataset, Sample, heldout_sample, limited, measure
 from engine.train.torch.fit import WATCHED, Fit
-from engine.train.torch.kinds import Ground, Kind, prepare
+from engine.train.torch.kinds import Kind, TrainingContext, prepare
 from engine.train.torch.student import Student
 from engine.train.trainable import require_trainable
 from engine.train.training import (
@@ -64,18 +64,18 @@ def train(
     compute = choose_compute(settings.device, settings.precision, library.multiplies_bf16)
     require_trainable(request.kind, Path(request.target))
     target = TargetWeights(Path(request.target))
-    material = _material(request)
-    watched = list(sample_of(material.heldout, _CHOSEN_BY, settings.seed))
-    ground = Ground(target, material.training, watched, settings, compute.device)
-    kind = prepare(request.kind, ground, library.log)
+    dataset = _dataset(request)
+    watched = list(sample_of(dataset.heldout, _CHOSEN_BY, settings.seed))
+    context = TrainingContext(target, dataset.training, watched, settings, compute.device)
+    kind = prepare(request.kind, context, library.log)
     checkpoint = Path(request.checkpoint) if request.checkpoint else None
-    fitted = Fit(kind.student, material, settings, compute, checkpoint).run(report, should_stop)
+    fitted = Fit(kind.student, dataset, settings, compute, checkpoint).run(report, should_stop)
     card = _card(request, kind, fitted, compute)
     part = output.with_name(f".part-{output.name}")
     try:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
-        card |= _finish(request, kind, material, part, library, _heeding(report, should_stop))
+        card |= _finish(request, kind, dataset, part, library, _heeding(report, should_stop))
         write_atomically(part / CARD, json.dumps(card, indent=2) + "\n")
         part.rename(output)
     except OSError as error:
@@ -97,19 +97,19 @@ def _heeding(report: Report, should_stop: ShouldStop) -> Report:
     return heed
 
 
-def _material(request: TrainRequest) -> Dataset:
+def _dataset(request: TrainRequest) -> Dataset:
     settings, corpus = request.settings, Corpus(Path(request.corpus), request.shards)
     training = limited(corpus.documents(heldout=False), settings.tokens, settings.seed)
-    material = Dataset(training, corpus.documents(heldout=True))
-    if not training or not material.heldout:
+    dataset = Dataset(training, corpus.documents(heldout=True))
+    if not training or not dataset.heldout:
         raise BadOptionError("the corpus holds too little text; collect more of it first")
-    return material
+    return dataset
 
 
 def _finish(
     request: TrainRequest,
     kind: Kind,
-    material: Dataset,
+    dataset: Dataset,
     folder: Path,
     library: Library,
     report: Report,
@@ -117,7 +117,7 @@ def _finish(
     """Fills the folder; returns what the card says of it."""
     started = time.monotonic()
     seed, device = request.settings.seed, _device(kind.student)
-    sample = heldout_sample(material.heldout, WATCHED, kind.student.spread, seed)
+    sample = heldout_sample(dataset.heldout, WATCHED, kind.student.spread, seed)
     weights = {name: value.copy() for name, value in _weights(kind.student).items()}
     figures = {"F32": measure(kind.student, sample, device)}
     for number, name in enumerate(FORMATS):
@@ -130,8 +130,8 @@ def _finish(
     report(TrainProgress("checking", 0, 1, time.monotonic() - started))
     _fill(kind.student, {name: through_format(value, chosen) for name, value in weights.items()})
     place, target, threads = folder / WEIGHTS, Path(request.target), request.settings.threads
-    check = check_file(place, kind.student, material.heldout, target, threads, library)
-    heldout = measure(kind.student, _unwatched(material.heldout, kind.student, seed), device)
+    check = check_file(place, kind.student, dataset.heldout, target, threads, library)
+    heldout = measure(kind.student, _unwatched(dataset.heldout, kind.student, seed), device)
     report(TrainProgress("checking", 1, 1, time.monotonic() - started, 0.0, heldout))
     return {
         "format": chosen,
@@ -165,7 +165,7 @@ def _measured_as(
     name: str,
     sample: Sample,
 ) -> HeldOut:
-    """Held-out figures with the weights as the format keeps them; the trainee stays as it was."""
+    """Held-out figures with the weights as the format keeps them; the student stays as it was."""
     _fill(student, {key: through_format(value, name) for key, value in weights.items()})
     try:
         return measure(student, sample, _device(student))

@@ -106,7 +106,7 @@ def test_tokens_ballots_and_laws_are_those_of_members_in_turn(
     for side_by_side in (False, True):
         members = [LaneStepper("a", 1), ToyStepper("b", random_toy(2, 12)), LaneStepper("c", 3)]
         drafter = KINDS[kind](members, 3)
-        drafter.lanes.side_by_side = side_by_side
+        drafter.parallel.side_by_side = side_by_side
         proposal = propose(drafter, [], temperature)
         assert len(proposal) == 5
         found.append(said(proposal))
@@ -125,7 +125,7 @@ def test_members_are_at_work_at_the_same_time() -> None:
 
     members = [LaneStepper("a", 1, meet), LaneStepper("b", 2, meet)]
     drafter = VoteDrafter(members, 2)
-    drafter.lanes.side_by_side = True
+    drafter.parallel.side_by_side = True
     assert len(propose(drafter, [])) == 5
     drafter.close()
 
@@ -135,7 +135,7 @@ def test_a_member_that_fails_is_left_out_and_the_others_go_on() -> None:
     for side_by_side in (False, True):
         members = [LaneStepper("a", 1), LaneStepper("b", 2, fail), LaneStepper("c", 3)]
         drafter = VoteDrafter(members, 2)
-        drafter.lanes.side_by_side = side_by_side
+        drafter.parallel.side_by_side = side_by_side
         notices: list[str] = []
         found.append((said(propose(drafter, notices)), tuple(notices)))
         assert len(notices) == 1 and "b failed and left vote" in notices[0]
@@ -147,7 +147,7 @@ def test_a_member_that_fails_is_left_out_and_the_others_go_on() -> None:
 def test_a_single_member_that_is_left_has_all_threads() -> None:
     members = [LaneStepper("a", 1), LaneStepper("b", 2, fail)]
     drafter = VoteDrafter(members, 2)
-    drafter.lanes.side_by_side = True
+    drafter.parallel.side_by_side = True
     propose(drafter, [])
     assert members[0].threads[:3] == [1, 1, 1] and members[0].threads[-1] == 2
     assert members[0].peeked_in[-1] == "MainThread"
@@ -166,7 +166,7 @@ def test_a_stop_is_passed_on_when_no_member_runs_any_more() -> None:
         ended.append(True)
 
     drafter = VoteDrafter([LaneStepper("a", 1, stop_first), LaneStepper("b", 2, end_later)], 2)
-    drafter.lanes.side_by_side = True
+    drafter.parallel.side_by_side = True
     with pytest.raises(Stopped):
         propose(drafter, [])
     assert ended == [True]
@@ -221,7 +221,7 @@ def test_what_took_less_time_is_kept(in_turn: float, together: float, expected: 
 def test_without_a_choice_nothing_is_measured(members: Sequence[ToyStepper], threads: int) -> None:
     drafter = VoteDrafter(members, threads)
     assert drafter.draft_costs().keys() == {drafter.name}
-    assert drafter.lanes.in_turn is None and not drafter.lanes.side_by_side
+    assert drafter.parallel.in_turn is None and not drafter.parallel.side_by_side
     assert drafter.description == drafter.purpose
 
 
@@ -272,7 +272,7 @@ def test_replies_of_models_are_the_same(make: Callable[[str], Ground], kind: str
     for side_by_side in (False, True):
         ground = make(kind)
         for sampling in (GREEDY, SEEDED):
-            ground.drafter.lanes.side_by_side = side_by_side
+            ground.drafter.parallel.side_by_side = side_by_side
             reply = TinyReply(ground.context, ground.drafter, PROMPT, 24, sampling)
             assert reply.notices == [] and reply.accepted > 0
             proposed = [[node.token for node in trace.proposed] for trace in reply.rounds]
@@ -284,7 +284,7 @@ def test_replies_of_models_are_the_same(make: Callable[[str], Ground], kind: str
 def test_models_are_measured_and_a_stop_reaches_all_of_them(make: Callable[[str], Ground]) -> None:
     ground = make("vote")
     costs = ground.drafter.draft_costs()
-    lanes = ground.drafter.lanes
+    lanes = ground.drafter.parallel
     assert costs[ground.drafter.name].step > 0.0
     assert lanes.in_turn and lanes.together
     assert ground.drafter.description.startswith(f"{ground.drafter.purpose}; members ")
