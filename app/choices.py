@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from app.names import KIND_NAMES
+from engine.drafters.expression import drafter_text
 from engine.files import disk as files
 
 Obstacle = Callable[[str, str], str | None]
+Note = Callable[[str, str], str]
 
 ACROSS = "Across tokenizers"
 TRAINED = "Trained for this target"
@@ -74,8 +77,12 @@ def drafter_options(
     target: str | None,
     obstacle: Obstacle,
     trained: Sequence[TrainedChoice] = (),
+    note: Note = lambda _target, _drafter: "",
 ) -> list[Option]:
-    """obstacle(target, drafter) is the reason why a model cannot draft for the target."""
+    """obstacle(target, drafter) is the reason why a model cannot draft for the target.
+
+    note(target, drafter) is what to know of one that can.
+    """
     chosen = next((model for model in models if model.id == target), None)
     suggested = chosen.drafters if chosen is not None else ()
     options = _own_options(chosen) + [_trained_option(one) for one in trained]
@@ -85,9 +92,12 @@ def drafter_options(
         if reason and not model.downloaded and model.id in suggested:
             group = "Suggested, not downloaded"
         kind = model.heads or "model"
-        option = _model_option(model, f"{kind}:{model.id}", group, reason, model.id in suggested)
+        value = drafter_text(kind, model.id)
+        option = _model_option(model, value, group, reason, model.id in suggested)
         tuning = "tree" if kind in TUNED_HEADS else "siblings"
-        options.append(replace(option, tuning=(tuning,)))
+        known = note(target, model.id) if target is not None and reason is None else ""
+        detail = " · ".join(part for part in (option.detail, known) if part)
+        options.append(replace(option, detail=detail, tuning=(tuning,)))
         if reason is not None and _may_draft_across(model, target):
             options.append(_across_option(model))
     order = [
@@ -107,20 +117,20 @@ def _own_options(target: ModelChoice | None) -> list[Option]:
     return [
         Option(
             "ngram",
-            "n-gram lookup",
+            KIND_NAMES["ngram"],
             "Repeats what followed the same words earlier in this chat. Needs no memory.",
             "Without a second model",
         ),
         Option(
             "early-exit",
-            "Early exit",
+            KIND_NAMES["early-exit"],
             f"The target itself with some layers skipped. Made on first use, kept on disk{size}.",
             "Without a second model",
             tuning=("layers", "siblings"),
         ),
         Option(
             "recycle",
-            "Token recycling",
+            KIND_NAMES["recycle"],
             "Chains what the target last found likely after each token. A few megabytes.",
             "Without a second model",
             tuning=("tree",),
@@ -145,7 +155,7 @@ def _mtp_option(target: ModelChoice | None) -> Option:
     reason = target.mtp_problem if target is not None else "choose a target first"
     return Option(
         value="mtp",
-        label="MTP layer",
+        label=KIND_NAMES["mtp"],
         detail="The target's own layer for the token after the next.",
         group="Not for this target" if reason else "Without a second model",
         reason=reason or None,
@@ -161,7 +171,7 @@ def _may_draft_across(model: ModelChoice, target: str | None) -> bool:
 
 def _across_option(model: ModelChoice) -> Option:
     return Option(
-        value=f"tli:{model.id}",
+        value=drafter_text("tli", model.id),
         label=model.name,
         detail="Another tokenizer: drafts the tokens that both vocabularies have.",
         group=ACROSS,

@@ -176,7 +176,7 @@ class Handlers:
     def _options(self, session: Session, arguments: Arguments) -> Any:
         shelf, target = self._services.shelf, arguments.get("target")
         models, trained = shelf.models(), () if target is None else shelf.trained(target)
-        drafters = drafter_options(models, target, shelf.obstacle, trained)
+        drafters = drafter_options(models, target, shelf.obstacle, trained, shelf.note)
         return {
             "targets": [asdict(option) for option in target_options(models)],
             "drafters": [asdict(option) for option in drafters],

@@ -10,6 +10,7 @@ from app.conversations import Conversations
 from app.lab import Lab, LabDrafter, LabRequest
 from app.lab_prompts import chosen_prompts
 from app.model_service import ModelService
+from app.names import drafter_name
 from app.race import Race
 from app.session import Session
 from engine.data.errors import BadOptionError
@@ -73,10 +74,11 @@ class LabActions:
 
     def _drafters(self, target: str, chosen: Any) -> tuple[LabDrafter, ...]:
         """chosen: lists of drafters, each list one way to draft. Names as in the dropdown."""
-        options = drafter_options(self._shelf.models(), target, self._shelf.obstacle)
+        trained = self._shelf.trained(target)
+        options = drafter_options(self._shelf.models(), target, self._shelf.obstacle, trained)
         labels = {option.value: option.label for option in options}
         ways = dict.fromkeys(tuple(str(name) for name in way) for way in chosen if way)
         return tuple(
-            self._lab.drafter(way, " + ".join(labels.get(name, name) for name in way))
+            self._lab.drafter(way, " + ".join(drafter_name(name, labels) for name in way))
             for way in ways
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from app.choices import ModelChoice, TrainedChoice, size_text
+from app.names import KIND_NAMES
 from engine.data.errors import UnknownModelError
 from engine.data.folders import DataFolder
 from engine.data.request import LoadRequest
@@ -13,6 +14,7 @@ from engine.downloads.hub_fetch import list_hub_files
 from engine.downloads.job import DownloadSnapshot
 from engine.downloads.manager import Downloads
 from engine.downloads.transfer import RepoFile
+from engine.drafters.expression import parse_expression
 from engine.drafters.heads_argument import parse_heads
 from engine.files.gguf import inspect
 from engine.heads.folder import folder_obstacle
@@ -32,7 +34,11 @@ from engine.train.forecast import Forecast, TrainingBudget, target_forecast
 from engine.train.trainable import require_trainable
 from engine.train.training import HeadKind, TrainSettings
 
-TRAINED_NAMES = {"medusa": "Medusa heads", "eagle3": "EAGLE-3", "early-exit": "Distilled"}
+TRAINED_NAMES = {
+    "medusa": "Medusa heads",
+    "eagle3": "EAGLE-3",
+    "early-exit": KIND_NAMES["early-exit"],
+}
 
 
 class ModelService(Protocol):
@@ -42,6 +48,10 @@ class ModelService(Protocol):
 
     def obstacle(self, target: str, drafter: str) -> str | None:
         """Why a model cannot draft for a target, None if it can."""
+        ...
+
+    def note(self, target: str, drafter: str) -> str:
+        """What to know of a model that can draft for a target, "" for nothing."""
         ...
 
     def trained(self, target: str) -> tuple[TrainedChoice, ...]:
@@ -118,6 +128,15 @@ class LibraryModelService:
                 return heads_obstacle(ours.path, theirs.path) or None
             return check_files(ours.path, theirs.path).reason or None
         return _catalogue_obstacle(ours, theirs)
+
+    def note(self, target: str, drafter: str) -> str:
+        known = {model.id: model for model in self._known()}
+        ours, theirs = known.get(target), known.get(drafter)
+        plain = all(one is not None and one.info and one.info.is_model for one in (ours, theirs))
+        if not plain or ours is None or theirs is None or not ours.path or not theirs.path:
+            return ""
+        report = check_files(ours.path, theirs.path)
+        return report.notes[0] if report.common else ""
 
     def trained(self, target: str) -> tuple[TrainedChoice, ...]:
         known = next((one for one in self._known() if one.id == target), None)
@@ -246,8 +265,9 @@ def _catalogue_obstacle(target: KnownModel, drafter: KnownModel) -> str | None:
 
 
 def _model_of(drafter: str) -> str | None:
-    kind, _, argument = drafter.removeprefix("tree(").removesuffix(")").partition(":")
-    if kind in HEAD_KINDS.values():
-        argument = parse_heads(kind, argument).file
-        return argument if argument.endswith(".gguf") else None
-    return argument if kind in ("model", "tli") else None
+    """The GGUF model that a chosen drafter brings along, None if it brings none."""
+    leaf = parse_expression(drafter).leaves()[0]
+    if leaf.kind in HEAD_KINDS.values():
+        file = parse_heads(leaf.kind, leaf.argument).file
+        return file if file.endswith(".gguf") else None
+    return leaf.argument if leaf.kind in ("model", "tli") else None

@@ -22,6 +22,7 @@ from engine.data.request import (
     SamplingParams,
     Speculate,
 )
+from engine.drafters.expression import DrafterExpression, parse_expression
 
 EarlierChats = Literal["off", "on"]
 Combination = Literal["first", "best", "vote", "mixture", "union"]
@@ -97,10 +98,14 @@ class Settings:
 
 
 def combined(drafters: tuple[str, ...], combination: Combination) -> str | None:
-    """The drafter expression for what is chosen, in the chosen order."""
-    if len(drafters) > 1:
-        return f"{combination}({','.join(drafters)})"
-    return drafters[0] if drafters else None
+    """The drafter expression for what is chosen, in the chosen order. BadOptionError.
+
+    Each is read and written again: a path with a comma must stay one drafter among others.
+    """
+    if len(drafters) < 2:
+        return drafters[0] if drafters else None
+    members = tuple(parse_expression(drafter) for drafter in drafters)
+    return str(DrafterExpression(combination, members=members))
 
 
 def settings_from_json(data: dict[str, Any]) -> Settings:

@@ -2,6 +2,7 @@
 
 import { h, setText } from "./dom.js";
 import { count, length, percent, rate, seconds } from "./format.js";
+import { drafterName } from "./names.js";
 
 const POSITIONS = 16;
 
@@ -138,7 +139,9 @@ export class Figures {
     for (const [name, { proposed, accepted }] of rows) {
       const numbers = `${count(accepted)} of ${count(proposed)}`;
       const share = percent(proposed ? accepted / proposed : null);
-      body.append(h("tr", {}, h("th", {}, name), h("td", {}, numbers), h("td", {}, share)));
+      body.append(
+        h("tr", {}, h("th", {}, drafterName(name)), h("td", {}, numbers), h("td", {}, share)),
+      );
     }
     table.append(body);
     this.drafters.replaceChildren(table, ...(members ? [memberTable(members, kept, reached)] : []));
@@ -151,7 +154,11 @@ function memberTable(members, kept, reached) {
     "Of the places the reply reached: how often the target keeps the member's own token";
   const names = ["member, alone", "kept", "rate"].map((name) => h("th", {}, name));
   const body = h("tbody");
-  const rows = Object.entries(members).map(([name, one]) => [name, one.agreed, one.asked]);
+  const rows = Object.entries(members).map(([name, one]) => [
+    drafterName(name),
+    one.agreed,
+    one.asked,
+  ]);
   for (const [name, agreed, asked] of [...rows, ["together", kept, reached]]) {
     const numbers = `${count(Math.round(agreed))} of ${count(asked)}`;
     const share = percent(asked ? agreed / asked : null);

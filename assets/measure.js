@@ -3,6 +3,7 @@
 import { h, setText } from "./dom.js";
 import { labelled, numberInput, select } from "./fields.js";
 import { seconds, sentence } from "./format.js";
+import { drafterName, modelName } from "./names.js";
 import { resultsOf } from "./results.js";
 
 const BUSY = new Set(["running", "stopping"]);
@@ -70,15 +71,13 @@ export class Measure {
     setText(
       this.lead,
       target
-        ? `Each prompt is answered by ${target} alone and with each drafter, in turns, with your settings. Chat messages wait their turn meanwhile.`
+        ? `Each prompt is answered by ${modelName(target)} alone and with each drafter, in turns, with your settings. Chat messages wait their turn meanwhile.`
         : "Choose a target first.",
     );
     const usable = this.page.modelBar.drafters.options.filter((option) => option.reason === null);
     const ways = usable.map((option) => [[option.value], option.label, option.detail]);
     if (chosen.length > 1) {
-      const labels = chosen.map(
-        (value) => usable.find((one) => one.value === value)?.label ?? value,
-      );
+      const labels = chosen.map(drafterName);
       ways.unshift([chosen, labels.join(" + "), "Together, as chosen above."]);
     }
     const wanted = chosen.length ? new Set([JSON.stringify(chosen)]) : new Set(['["ngram"]']);

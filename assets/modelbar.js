@@ -3,6 +3,7 @@
 import { Combobox } from "./combobox.js";
 import { h } from "./dom.js";
 import { bytes, count, sentence, times } from "./format.js";
+import { drafterName, learnNames, modelName } from "./names.js";
 import { Tuning } from "./tuning.js";
 
 const LOAD_SETTINGS = ["context_length", "threads", "gpu_layers", "numerics"];
@@ -80,6 +81,8 @@ export class ModelBar {
   /** Ask again which models there are and what can draft for the chosen target. */
   async refresh() {
     const options = await this.page.call("options", { target: this.pair().target });
+    learnNames([...options.targets, ...options.drafters]);
+    if (!this.engine.progress) this.showLoaded(this.engine);
     this.targets = options.targets;
     this.target.setOptions(options.targets);
     this.drafters.setOptions(options.drafters);
@@ -167,14 +170,14 @@ export class ModelBar {
   showLoaded({ loaded, error }) {
     if (error) {
       const rest = loaded
-        ? ` ${loaded.target.id} is still loaded.`
+        ? ` ${modelName(loaded.target.id)} is still loaded.`
         : " Nothing is loaded. Choose another model and press Load.";
       this.showMessage("error", `${sentence(error.message)}${rest}`);
     } else if (loaded) {
       const { target, drafters, memory_bytes: memory, notices, strict_width: width } = loaded;
       const names = drafters.map(drafterText).join(", ") || "no drafter";
       const parts = [
-        `${target.id} with ${names}`,
+        `${modelName(target.id)} with ${names}`,
         `context ${count(target.context_length)}`,
         `${bytes(memory)} in memory`,
       ];
@@ -196,7 +199,7 @@ export class ModelBar {
 
 /** Its name, and for an ensemble what each of its members takes. */
 function drafterText({ name, memory_bytes: memory, members = [] }) {
-  if (members.length < 2) return name;
+  if (members.length < 2) return drafterName(name);
   const kind = name.slice(0, name.indexOf("("));
   const texts = members.map((one) => `${drafterText(one)}${sizeText(one)}`);
   return `${kind} of ${texts.join(", ")} (${bytes(memory)} together)`;

@@ -7,11 +7,7 @@ import { bytes, count } from "./format.js";
 const KINDS = [
   ["medusa", "Medusa heads", "Quick to train and cheap to run. A few tokens ahead."],
   ["eagle3", "EAGLE-3", "Keeps more of its drafts, and takes longer to learn."],
-  [
-    "early-exit",
-    "Distilled early exit",
-    "The first layers of the target, taught to write like it.",
-  ],
+  ["early-exit", "Early exit", "The first layers of the target, taught to write like it."],
 ];
 const PER_DATA = 100_000;
 

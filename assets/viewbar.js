@@ -1,6 +1,7 @@
 /* How replies are shown: the switches, the key of colours, the legend and the theme. */
 
 import { h } from "./dom.js";
+import { drafterName } from "./names.js";
 import { DRAFTER_SLOTS } from "./painter.js";
 import { KINDS, LEGEND } from "./words.js";
 
@@ -92,7 +93,9 @@ export class ViewBar {
       for (const { name } of Object.values(KINDS)) marks.push([name, `token ${name}`]);
     } else if (colour === "drafter") {
       const named = this.drafters.length ? this.drafters : [];
-      named.forEach((name, slot) => marks.push([name, `token drafter-${slot % DRAFTER_SLOTS}`]));
+      named.forEach((name, slot) =>
+        marks.push([drafterName(name), `token drafter-${slot % DRAFTER_SLOTS}`]),
+      );
       marks.push(["target", "token drafter-none"]);
     }
     const items = marks.map(([name, style]) => h("span", { class: `key-item ${style}` }, name));

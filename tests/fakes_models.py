@@ -48,6 +48,9 @@ class FakeShelf:
             return None
         return "vocabulary 151,936 against 49,152"
 
+    def note(self, target: str, drafter: str) -> str:
+        return ""
+
     def trained(self, target: str) -> tuple[TrainedChoice, ...]:
         reason = None if target == "starter" else "trained for starter.gguf"
         return (TrainedChoice("eagle3:waits", "EAGLE-3 waits", "4 MB", reason),)

@@ -14,6 +14,8 @@ from tests.tiny_gguf import CONTROL_TOKENS, MERGES, TinyModel
 HIDDEN, HEADS, KV_HEADS, FEED_FORWARD, LAYERS = 64, 4, 2, 96, 4
 WINDOW, STATE, INNER, RANK, KERNEL = 16, 8, 128, 4, 4
 
+DELTA_STATE, DELTA_GROUPS = 16, 2
+
 Tensors = dict[str, NDArray[np.float32]]
 Matrix = Callable[[int, int], NDArray[np.float32]]
 
@@ -43,6 +45,29 @@ def write_hybrid(path: Path) -> Path:
     writer.add_head_count_kv([0 if kind is _convolution else KV_HEADS for kind in kinds])
     writer.add_shortconv_l_cache(3)
     return _finished(path, writer, kinds, "token_embd_norm")
+
+
+def write_interval(path: Path, listed: bool = False) -> Path:
+    """qwen35: every other layer attends, the others keep a state; KV heads stand for all of them.
+
+    listed: the file names its recurrent layers one by one instead of giving the interval.
+    """
+    writer = _writer(path, "qwen35")
+    writer.add_head_count_kv(KV_HEADS)
+    writer.add_ssm_conv_kernel(KERNEL)
+    writer.add_ssm_inner_size(DELTA_STATE * RANK)
+    writer.add_ssm_state_size(DELTA_STATE)
+    writer.add_ssm_time_step_rank(RANK)
+    writer.add_ssm_group_count(DELTA_GROUPS)
+    writer.add_rope_dimension_sections([4, 2, 2, 0])
+    if listed:
+        writer.add_array(
+            "qwen35.attention.recurrent_layers", [layer % 2 == 0 for layer in range(LAYERS)]
+        )
+    else:
+        writer.add_uint32("qwen35.full_attention_interval", 2)
+    kinds = [_delta if layer % 2 == 0 else _gated_attention for layer in range(LAYERS)]
+    return _finished(path, writer, kinds, "output_norm")
 
 
 def _writer(path: Path, architecture: str) -> gguf.GGUFWriter:
@@ -150,3 +175,29 @@ def _mamba(matrix: Matrix) -> Tensors:
         "ssm_d": np.ones(INNER, np.float32),
         "ssm_out.weight": matrix(HIDDEN, INNER),
     }
+
+
+def _gated_attention(matrix: Matrix) -> Tensors:
+    tensors = _attention(norms=True)(matrix)
+    norm = tensors.pop("ffn_norm.weight")
+    gated = {"attn_q.weight": matrix(2 * HIDDEN, HIDDEN), "post_attention_norm.weight": norm}
+    return tensors | gated
+
+
+def _delta(matrix: Matrix) -> Tensors:
+    keys, values = DELTA_STATE * DELTA_GROUPS, DELTA_STATE * RANK
+    tensors = {
+        "attn_norm.weight": np.ones(HIDDEN, np.float32),
+        "attn_qkv.weight": matrix(2 * keys + values, HIDDEN),
+        "attn_gate.weight": matrix(values, HIDDEN),
+        "ssm_conv1d.weight": matrix(2 * keys + values, KERNEL),
+        "ssm_dt.bias": np.zeros(RANK, np.float32),
+        "ssm_a": -np.ones(RANK, np.float32),
+        "ssm_beta.weight": matrix(RANK, HIDDEN),
+        "ssm_alpha.weight": matrix(RANK, HIDDEN),
+        "ssm_norm.weight": np.ones(DELTA_STATE, np.float32),
+        "ssm_out.weight": matrix(HIDDEN, values),
+        **_feed_forward(matrix),
+    }
+    tensors["post_attention_norm.weight"] = tensors.pop("ffn_norm.weight")
+    return tensors

@@ -15,6 +15,7 @@ from engine.data.errors import ERROR_KINDS, IncompatiblePairError, RunError, Unk
 from engine.data.folders import DataFolder
 from engine.downloads.hub_list import list_files
 from engine.downloads.manager import Downloads
+from engine.drafters.expression import drafter_text
 from engine.files.disk import size_text
 from engine.files.gguf import GgufInfo, inspect
 from engine.heads.folder import folder_obstacle
@@ -23,8 +24,8 @@ from engine.models.catalogue import Catalogue, add_folder, remove_folder
 from engine.models.entry import HUB_PREFIX, HubSource, ModelEntry, parse_hub_reference
 from engine.models.library import KnownModel, known_models, remove
 from engine.models.locate import locate
-from engine.models.pair import check_files
-from engine.models.token_map import SharedTokens, shared_tokens
+from engine.models.pair import check_files, way_across
+from engine.models.token_map import shared_tokens
 
 _MODEL_HELP = "catalogue id, GGUF path or hub:owner/repo/file.gguf"
 
@@ -153,16 +154,19 @@ def _check(arguments: argparse.Namespace) -> int:
         reason = heads_obstacle(target.path, drafter.path)
         return _tell_of_heads(target.name, drafter.name, reason, arguments.json)
     report = check_files(target.path, drafter.path)
-    across = None if report.ok else shared_tokens(target.path, drafter.path)
     if arguments.json:
-        shown = {"across_tokenizers": across.to_json()} if across is not None else {}
+        across = shared_tokens(target.path, drafter.path)
+        direct = report.ok and not report.common
+        shown = {} if direct else {"across_tokenizers": across.to_json()}
         print(json.dumps({**report.to_json(), **shown}, indent=2))
         return 0 if report.ok else IncompatiblePairError.exit_code
-    if across is not None:
+    if not report.ok:
+        way = way_across(target.path, drafter.path, drafter_text("tli", arguments.drafter))
         raise IncompatiblePairError(
-            f"{drafter.name} cannot draft for {target.name}: {report.reason}{_way_across(across)}"
+            f"{drafter.name} cannot draft for {target.name}: {report.reason}{way and f'; {way}'}"
         )
-    print(f"{drafter.name} can draft for {target.name}: {report.shared:,} tokens in common")
+    common = report.common or report.shared
+    print(f"{drafter.name} can draft for {target.name}: {common:,} tokens in common")
     print("".join(f"  note: {note}\n" for note in report.notes), end="")
     return 0
 
@@ -175,16 +179,6 @@ def _tell_of_heads(target: str, heads: str, reason: str, as_json: bool) -> int:
         raise IncompatiblePairError(f"{heads} cannot draft for {target}: {reason}")
     print(f"{heads} can draft for {target}")
     return 0
-
-
-def _way_across(across: SharedTokens) -> str:
-    """What the drafter could do through the tokens that both vocabularies have."""
-    if not across.ok:
-        return ""
-    return (
-        f"; as tli:M it can draft the {across.shared:,} tokens that both have, "
-        f"{across.share_of_target:.0%} of the target's"
-    )
 
 
 def _files(arguments: argparse.Namespace) -> int:

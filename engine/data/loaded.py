@@ -20,7 +20,7 @@ class BreakEven:
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """A model as it is loaded. bytes: weights on disk; kv_bytes: its KV cache."""
+    """A model as it is loaded. bytes: weights on disk; kv_bytes: KV cache and recurrent states."""
 
     id: str
     path: str

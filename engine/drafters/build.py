@@ -121,8 +121,10 @@ def _build_early_exit(expression: DrafterExpression, build: BuildContext) -> Dra
 
 
 def _build_same_tokens(name: str, path: Path, build: BuildContext) -> Drafter:
-    """A drafter with the target's tokenizer."""
+    """A drafter with the target's tokenizer, or nearly so."""
     pair = require_pair(build.target.path, path)
+    if pair.common:
+        return _build_translated(name, path, build)
     return _build_model(name, path, build, lambda vocab: SameTokens(pair.draft_limit, vocab.size))
 
 
@@ -158,6 +160,4 @@ def _build_model(
         model.close()
         raise
     memory = estimate(plan, build.context_length)
-    return ModelDrafter(
-        name, context, translation(model.vocab), memory.weights + memory.kv, model.close
-    )
+    return ModelDrafter(name, context, translation(model.vocab), memory.kept, model.close)

@@ -103,7 +103,7 @@ def build_eagle3(expression: DrafterExpression, build: BuildContext) -> Drafter:
     label = DrafterLabel(
         str(expression),
         f"EAGLE-3 over layers {', '.join(map(str, heads.layers))}{form}",
-        memory.weights + memory.kv + states,
+        memory.kept + states,
     )
     ends = build.target.vocab.ends_generation
     drafter = (
@@ -137,13 +137,13 @@ def build_mtp(build: BuildContext) -> Drafter:
     def open_decoder(context: Context) -> MtpContext:
         return MtpContext(target, context, build.threads, build.abort)
 
-    kv = 2 * max(info.head_count_kv, default=0) * (info.key_length + info.value_length)
-    states = 4 * info.embedding_length
+    memory = estimate(ModelPlan(info, nextn=True), build.context_length)
+    states = 4 * build.context_length * info.embedding_length
     drafter = FeatureDrafter(
         DrafterLabel(
             "mtp",
             "the target's own layer for the token after the next",
-            build.context_length * (kv + states),
+            memory.kept + states,
         ),
         (target.layers,),
         open_decoder,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.data.errors import BadOptionError
 from engine.drafters.build_heads import heads_path
-from engine.drafters.expression import DrafterExpression
+from engine.drafters.expression import DrafterExpression, drafter_text
 from engine.drafters.features.eagle_graph import LEVEL_ROWS
 from engine.drafters.heads_argument import parse_heads
 from engine.files.gguf import GgufInfo, inspect
@@ -25,7 +25,7 @@ from engine.heads.pairing import (
 from engine.llama.draft_layer import ROWS_AT_ONCE
 from engine.llama.native_context import PREFILL_CHUNK
 from engine.models.memory import OUTPUT_ROWS, ModelPlan
-from engine.models.pair import require_pair
+from engine.models.pair import check_files, require_pair
 from engine.models.token_map import require_shared
 from engine.skip.choice import layers_to_skip
 
@@ -44,6 +44,17 @@ class DrafterMemory:
         """Raises a RequestError or ModelFileError that says why a drafter cannot be used."""
         return [plan for leaf in expression.leaves() for plan in self._of(leaf)]
 
+    def notes(self, expression: DrafterExpression) -> tuple[str, ...]:
+        """What to know of drafters whose tokens are not quite the target's."""
+        reports = {
+            str(leaf): check_files(self.target, self.find_model(leaf.argument))
+            for leaf in expression.leaves()
+            if leaf.kind == "model"
+        }
+        return tuple(
+            f"{name}: {note}" for name, one in reports.items() if one.common for note in one.notes
+        )
+
     def _of(self, leaf: DrafterExpression) -> list[ModelPlan]:
         """A kind that is not named here brings no weights of its own."""
         match leaf.kind:
@@ -55,12 +66,15 @@ class DrafterMemory:
                 return [self._heads(leaf)]
             case "mtp":
                 require_mtp(self.info)
+                return [ModelPlan(self.info, self.gpu_layers, ROWS_AT_ONCE, nextn=True)]
         return []
 
     def _model(self, leaf: DrafterExpression) -> ModelPlan:
         path = self.find_model(leaf.argument)
-        require = require_pair if leaf.kind == "model" else require_shared
-        require(self.target, path)
+        if leaf.kind == "model":
+            require_pair(self.target, path, drafter_text("tli", leaf.argument))
+        else:
+            require_shared(self.target, path)
         return ModelPlan(inspect(path), self.gpu_layers, output_rows=1, swa_full=False)
 
     def _early_exit(self, leaf: DrafterExpression) -> ModelPlan:
@@ -95,31 +109,43 @@ def _skipped_info(skip: Sequence[int], info: GgufInfo) -> GgufInfo:
             f"early-exit: the target has layers 0 to {info.block_count - 1}, "
             f"cannot skip {'+'.join(map(str, skip))}"
         )
-    kept = info.block_count - len(skip)
+    layers = [layer for layer in range(info.block_count) if layer not in skip]
+    sliding = tuple(info.sliding[layer] for layer in layers)
     return replace(
         info,
-        bytes=info.bytes * kept // info.block_count,
-        block_count=kept,
-        head_count_kv=info.head_count_kv[:kept],
-        full_layers=min(info.full_layers, kept),
+        bytes=info.bytes * len(layers) // info.block_count,
+        block_count=len(layers),
+        head_count_kv=tuple(info.head_count_kv[layer] for layer in layers),
+        full_layers=sliding.count(False),
+        kv_values=tuple(info.kv_values[layer] for layer in layers),
+        sliding=sliding,
+        state_values=tuple(info.state_values[layer] for layer in layers),
     )
 
 
 def _heads_info(heads: MedusaHeads, info: GgufInfo) -> GgufInfo:
     """Heads as a model without layers, so that their weights are counted."""
     return replace(
-        info, name="the heads", bytes=heads.bytes, block_count=0, head_count_kv=(), full_layers=0
+        info,
+        name="the heads",
+        bytes=heads.bytes,
+        block_count=0,
+        nextn_layers=0,
+        head_count_kv=(),
+        full_layers=0,
+        kv_values=(),
+        sliding=(),
+        state_values=(),
     )
 
 
 def eagle_info(layer: EagleLayer, target: Path, info: GgufInfo) -> GgufInfo:
     """An EAGLE layer as a model of one layer, the target's output matrix and the states it keeps.
 
-    A state has as many bytes as the keys and values of hidden / kv_heads / 4 more values a head.
+    Each token's state has 4 bytes a number, as two numbers of a KV cache.
     """
     shape = layer.shape
     weights = sum(one.weight.rows * one.weight.shape[1] for one in layer.linears)
-    states = shape.hidden // shape.kv_heads  # 4 bytes each, of which the KV cache counts 2
     return replace(
         info,
         path=str(layer.file),
@@ -129,8 +155,12 @@ def eagle_info(layer: EagleLayer, target: Path, info: GgufInfo) -> GgufInfo:
         feed_forward_length=shape.feed_forward,
         head_count=(shape.heads,),
         head_count_kv=(shape.kv_heads,),
-        key_length=shape.head_width + states,
-        value_length=shape.head_width + states,
+        key_length=shape.head_width,
+        value_length=shape.head_width,
         sliding_window=0,
         full_layers=1,
+        nextn_layers=0,
+        kv_values=(2 * shape.kv_heads * shape.head_width + 2 * shape.hidden,),
+        sliding=(False,),
+        state_values=(0,),
     )

@@ -34,15 +34,15 @@ def resolved(
         return expression
     if kind == "early-exit":
         return _early_exit(expression, find)
-    file = parse_heads(kind, expression.argument).file
+    heads = parse_heads(kind, expression.argument)
+    file = heads.file
     if file and Path(file).expanduser().exists():
         return expression
     trained = find(kind, file)
     reference = str(trained.weights) if trained else file or listed(kind)
     if not reference or reference == file:
         return expression
-    options = expression.argument.removesuffix(file).rstrip(":")
-    argument = f"{options}:{reference}" if options else reference
+    argument = str(replace(heads, file=reference))
     return replace(expression, argument=argument, written=str(expression))
 
 

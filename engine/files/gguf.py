@@ -5,7 +5,6 @@ Knows the metadata keys of llama.cpp; reads no tensor data and loads no library.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -13,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.data.errors import ModelFileError
+from engine.files.gguf_caches import LayerShape, layer_caches
 from engine.files.gguf_header import Header, Tensor, Value, read_header
 from engine.files.gguf_kind import what_else
+from engine.files.gguf_split import other_parts, refuse_later_part
 from engine.files.gguf_types import FILE_TYPES, TENSOR_TYPES
 
 MAX_LAYERS = 10_000
 _GUESSED = 1024  # flag in general.file_type: the label is not certain
-_SPLIT = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class GgufInfo:
     attend to the whole context (block_count unless the file or architecture says fewer).
     needs: None for a plain text model, else the method that runs it ("EAGLE-3") or what it is
     ("an embedding model"). recurrent: its state cannot be cut back token by token.
+    kv_values: numbers that a layer keeps of a token, one per layer. sliding: whether it keeps only
+    those of a window. state_values: numbers of its recurrent state; keeps_states: earlier ones too.
     """
 
     path: str
@@ -58,6 +60,16 @@ class GgufInfo:
     nextn_layers: int
     needs: str | None
     recurrent: bool
+    kv_values: tuple[int, ...]
+    sliding: tuple[bool, ...]
+    state_values: tuple[int, ...]
+    keeps_states: bool
+
+    @property
+    def trunk_layers(self) -> int:
+        """Without those that predict tokens after the next one, unless there are no others."""
+        trunk = self.block_count - self.nextn_layers
+        return trunk if trunk > 0 else self.block_count
 
     @property
     def is_model(self) -> bool:
@@ -93,7 +105,7 @@ def file_key(path: Path) -> tuple[Path, int, int]:
 def _inspect(path: Path, size: int, modified: int) -> GgufInfo:
     header = read_header(path)
     info = _describe(path, header)
-    for part in _other_parts(path, info.is_split):
+    for part in other_parts(path, _Keys(header, path.name).general("split.count")):
         more = read_header(part)
         info = replace(
             info,
@@ -103,29 +115,15 @@ def _inspect(path: Path, size: int, modified: int) -> GgufInfo:
     return info
 
 
-def _other_parts(path: Path, is_split: bool) -> list[Path]:
-    """The remaining files of a split model, when this is the first and all are there."""
-    named = _SPLIT.match(path.name)
-    if not is_split or named is None or int(named["number"]) != 1:
-        return []
-    numbers = range(2, min(int(named["count"]), 999) + 1)
-    parts = [path.with_name(f"{named['stem']}-{n:05d}-of-{named['count']}.gguf") for n in numbers]
-    missing = [part.name for part in parts if not part.is_file()]
-    if missing:
-        raise ModelFileError(f"{path.name} is split and {missing[0]} is missing beside it")
-    return parts
-
-
 def _describe(path: Path, header: Header) -> GgufInfo:
     keys = _Keys(header, path.name)
     architecture = keys.text("general.architecture")
+    refuse_later_part(path, header)
     if not architecture:
         raise ModelFileError(f"{path.name} does not name its architecture")
     blocks = keys.layers("block_count")
-    heads = keys.per_layer("attention.head_count", blocks, 0)
-    embedding = keys.integer("embedding_length")
-    head_width = embedding // max(heads, default=1) if max(heads, default=0) else 0
-    window = keys.integer("attention.sliding_window")
+    shape = _shape(architecture, blocks, keys)
+    caches = layer_caches(shape, keys)
     kind = keys.text("general.type")
     is_pooled = keys.value("pooling_type") not in (None, 0)
     is_causal = keys.value("attention.causal") is not False
@@ -139,14 +137,14 @@ def _describe(path: Path, header: Header) -> GgufInfo:
         licence=keys.text("general.license"),
         context_length=keys.integer("context_length"),
         block_count=blocks,
-        embedding_length=embedding,
+        embedding_length=shape.embedding_length,
         feed_forward_length=max(keys.per_layer("feed_forward_length", blocks, 0), default=0),
-        head_count=heads,
-        head_count_kv=keys.per_layer("attention.head_count_kv", blocks, max(heads, default=0)),
-        key_length=keys.integer("attention.key_length") or head_width,
-        value_length=keys.integer("attention.value_length") or head_width,
-        sliding_window=window,
-        full_layers=_full_layers(architecture, blocks, keys) if window else blocks,
+        head_count=shape.head_count,
+        head_count_kv=shape.head_count_kv,
+        key_length=shape.key_length,
+        value_length=shape.value_length,
+        sliding_window=keys.integer("attention.sliding_window"),
+        full_layers=caches.sliding.count(False),
         vocabulary_size=_vocabulary_size(keys, header),
         tokenizer_model=keys.text("tokenizer.ggml.model"),
         tokenizer_pre=keys.text("tokenizer.ggml.pre"),
@@ -155,6 +153,27 @@ def _describe(path: Path, header: Header) -> GgufInfo:
         nextn_layers=keys.integer("nextn_predict_layers"),
         needs=what_else(architecture, kind, is_causal=is_causal, is_pooled=is_pooled),
         recurrent=keys.has("ssm.conv_kernel") or keys.has("wkv.head_size"),
+        kv_values=caches.kv,
+        sliding=caches.sliding,
+        state_values=caches.states,
+        keeps_states=caches.goes_back,
+    )
+
+
+def _shape(architecture: str, blocks: int, keys: _Keys) -> LayerShape:
+    heads = keys.per_layer("attention.head_count", blocks, 0)
+    most = max(heads, default=0)
+    embedding = keys.integer("embedding_length")
+    width = embedding // most if most else 0
+    trunk = blocks - keys.integer("nextn_predict_layers")
+    return LayerShape(
+        architecture=architecture,
+        trunk=trunk if trunk > 0 else blocks,
+        embedding_length=embedding,
+        head_count=heads,
+        head_count_kv=keys.per_layer("attention.head_count_kv", blocks, most),
+        key_length=keys.integer("attention.key_length") or width,
+        value_length=keys.integer("attention.value_length") or width,
     )
 
 
@@ -226,16 +245,3 @@ def _quant(file_type: int, tensors: tuple[Tensor, ...]) -> str:
 
 def _vocabulary_size(keys: _Keys, header: Header) -> int:
     return header.lengths.get("tokenizer.ggml.tokens", 0) or keys.integer("vocab_size")
-
-
-_ONE_FULL_IN = {"gemma2": 2, "gemma3": 6, "gemma3n": 5, "gpt-oss": 2, "cohere2": 4, "exaone4": 4}
-"""Architectures whose layer pattern llama.cpp knows without metadata: every n-th layer is full."""
-
-
-def _full_layers(architecture: str, blocks: int, keys: _Keys) -> int:
-    """Layers that keep the whole context; all of them where the pattern is not known."""
-    pattern = keys.value("attention.sliding_window_pattern")
-    if isinstance(pattern, tuple):
-        return blocks - sum(1 for sliding in pattern[:blocks] if sliding)
-    period = pattern if isinstance(pattern, int) else _ONE_FULL_IN.get(architecture, 1)
-    return blocks // period if period > 1 else blocks

@@ -21,6 +21,7 @@ from engine.llama.native_context import PREFILL_CHUNK, NativeContext, base_param
 from engine.llama.skipping import LayerSkipper
 from engine.llama.tree import tree_sequences
 from engine.maths.proposal import ROOT, Proposal
+from engine.models.memory import ROLLBACK
 
 _FLASH_ATTENTION = {None: -1, False: 0, True: 1}  # llama_flash_attn_type
 
@@ -41,7 +42,7 @@ class ContextOptions:
     max_rows: int
     threads: int
     max_leaves: int = 1
-    max_rollback: int = 16
+    max_rollback: int = ROLLBACK
     embeddings: bool = False
     flash_attention: bool | None = None
     exact_order: bool = False
@@ -82,8 +83,7 @@ class Context(NativeContext):
             abort,
             layers,
             (max(PREFILL_CHUNK, options.max_rows), options.max_leaves + 1),
-            f"no memory for a context of {options.context_length:,} tokens; "
-            "choose a smaller context",
+            (f"a context of {options.context_length:,} tokens", "choose a smaller one"),
         )
         self._cache = KvCache(self._memory, model.sliding_window)
         # llama.cpp rounds the length up; what was asked for is what counts.

@@ -20,6 +20,7 @@ from engine.llama.context import Context
 from engine.llama.ggml_api import POINTER
 from engine.llama.library import extension
 from engine.llama.model import Model
+from engine.llama.native_context import with_reason
 
 ROWS_AT_ONCE = 64
 """Encoder passes reserve logits for every row, so they are kept narrow."""
@@ -43,11 +44,15 @@ class DraftLayer:
         self._states = extension("get_embeddings_nextn", [POINTER], POINTER)
         self._state = extension("get_embeddings_nextn_ith", [POINTER, ctypes.c_int32], POINTER)
         switch = extension("set_embeddings_nextn", [POINTER, ctypes.c_bool, ctypes.c_bool], None)
+        mark = model.log.mark()
         self._handle = native.llama_init_from_model(
             model.handle, self._params(target, threads, abort)
         )
         if not self._handle:
-            raise NativeError("no memory for the drafter's context; choose a smaller context")
+            reason = model.log.reason(mark) or "no memory for it"
+            raise NativeError(
+                f"the drafter's context could not be made: {reason}; choose a smaller context"
+            )
         switch(self._handle, True, True)
         self._memory = native.llama_get_memory(self._handle)
         self._batch = native.llama_batch_ext_init(self._handle)
@@ -126,13 +131,15 @@ class DraftLayer:
         self._process(_DECODE)
 
     def _process(self, kind: int) -> None:
+        mark = self.model.log.mark()
         code = native.llama_process(self.handle, kind, self._batch)
         if code == 0:
             return
         native.llama_memory_seq_rm(self._memory, 0, self.length, -1)
         if code == 2:
             raise PassAborted
-        raise NativeError(f"the drafter's pass failed with code {code}")
+        message = f"the drafter's pass failed with code {code}"
+        raise NativeError(with_reason(message, self.model.log.reason(mark)))
 
     def close(self) -> None:
         if self._batch is not None:

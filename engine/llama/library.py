@@ -63,6 +63,7 @@ class Library:
 def start_library() -> Library:
     """Initialises the backends once per process and probes what this build offers."""
     log = NativeLog()
+    log.connect()
     native.llama_backend_init()
     symbols = {name: _find(names) is not None for name, names in EXTENSION_SYMBOLS.items()}
     return Library(

@@ -58,8 +58,10 @@ class ManyContext(NativeContext):
             abort,
             layers,
             (PREFILL_CHUNK, 1),
-            f"no memory for {options.sequences} sequences of {options.sequence_length:,} "
-            "tokens; collect with fewer sequences",
+            (
+                f"{options.sequences} sequences of {options.sequence_length:,} tokens",
+                "collect with fewer sequences",
+            ),
         )
         native.llama_set_embeddings(self.handle, True)
 

@@ -29,7 +29,7 @@ class ModelOptions:
 
 
 class Model(Closing):
-    """Close contexts before the model. Closing twice is safe."""
+    """Close contexts before the model. Closing twice is safe. log: says why a call failed."""
 
     def __init__(
         self,
@@ -40,6 +40,7 @@ class Model(Closing):
     ) -> None:
         self.path = path
         self.options = options
+        self.log = log
         self._handle: int | None = None
         params = native.llama_model_default_params()
         params.n_gpu_layers = options.gpu_layers
@@ -54,10 +55,10 @@ class Model(Closing):
 
         callback = native.llama_progress_callback(progress)
         params.progress_callback = callback
-        log.forget_problems()
+        mark = log.mark()
         self._handle = native.llama_model_load_from_file(os.fsencode(path), params)
         if not self._handle:
-            reason = log.last_problem() or "no reason given"
+            reason = log.reason(mark) or "llama.cpp gives no reason"
             raise ModelFileError(f"{path.name} could not be loaded: {reason}")
         self.vocab = Vocab(native.llama_model_get_vocab(self._handle))
 

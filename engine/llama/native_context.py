@@ -26,7 +26,7 @@ DECODE_ERRORS = {
 
 
 class NativeContext(Closing):
-    """layers: keeps the inputs of layers. no_room: told when llama.cpp refuses to make one."""
+    """layers: keeps the inputs of layers."""
 
     def __init__(
         self,
@@ -35,15 +35,20 @@ class NativeContext(Closing):
         abort: AbortFlag,
         layers: LayerInputs | None,
         batch_size: tuple[int, int],
-        no_room: str,
+        no_room: tuple[str, str],
     ) -> None:
-        """batch_size: tokens of a pass, sequences of a token. Raises NativeError."""
+        """batch_size: tokens of a pass, sequences of a token. no_room: what could not be made
+        then, and what to do. Raises NativeError.
+        """
         self.model = model
         self._abort = abort  # native code reads it as long as the context is open
         self._layers = layers
+        mark = model.log.mark()
         self._handle: int | None = native.llama_init_from_model(model.handle, params)
         if not self._handle:
-            raise NativeError(no_room)
+            what, advice = no_room
+            reason = model.log.reason(mark) or "no memory for it"
+            raise NativeError(f"{what} could not be made: {reason}; {advice}")
         if layers is not None:
             layers.enable(self._handle)
         self._memory = native.llama_get_memory(self._handle)
@@ -59,11 +64,13 @@ class NativeContext(Closing):
         """One pass. PassAborted or NativeError; the cache may hold a part of it then."""
         if self._layers is not None:
             self._layers.begin_pass()
+        mark = self.model.log.mark()
         code = native.llama_decode(self.handle, batch)
         if code == 2:
             raise PassAborted
         if code != 0:
-            raise NativeError(DECODE_ERRORS.get(code, f"llama.cpp failed with code {code}"))
+            known = DECODE_ERRORS.get(code, f"llama.cpp failed with code {code}")
+            raise NativeError(with_reason(known, self.model.log.reason(mark)))
 
     def _logits(self, rows: int) -> NDArray[np.float32]:
         return _rows_view(native.llama_get_logits(self.handle), rows, self.model.vocab.size)
@@ -83,6 +90,11 @@ class NativeContext(Closing):
             self._batch.close()
             native.llama_free(self._handle)
             self._handle = None
+
+
+def with_reason(message: str, reason: str) -> str:
+    """reason: llama.cpp's own words, "" if it gave none."""
+    return f"{message} (llama.cpp: {reason})" if reason else message
 
 
 def base_params(

@@ -54,7 +54,7 @@ def requantize(source: Path, destination: Path, file_format: str, log: NativeLog
 
 
 def _run(source: Path, destination: Path, params: object, log: NativeLog) -> None:
-    log.forget_problems()
+    mark = log.mark()
     code = native.llama_model_quantize(
         os.fsencode(source),
         os.fsencode(destination),
@@ -63,5 +63,5 @@ def _run(source: Path, destination: Path, params: object, log: NativeLog) -> Non
     if code != 0:
         destination.unlink(missing_ok=True)
         raise RunError(
-            f"{source.name} could not be converted: {log.last_problem() or f'code {code}'}"
+            f"{source.name} could not be converted: {log.reason(mark) or f'code {code}'}"
         )

@@ -13,6 +13,7 @@ from typing import Any
 from engine.data.errors import ModelFileError, UnknownModelError
 from engine.data.folders import DataFolder
 from engine.files.gguf import GgufInfo, inspect
+from engine.files.gguf_types import FILE_TYPES
 from engine.heads.folder import HeadsFolder, heads_folder
 from engine.models.catalogue import Catalogue
 from engine.models.entry import ModelEntry, parse_hub_reference
@@ -21,8 +22,10 @@ from engine.models.locate import fetched_path, locate, own_path
 
 MAX_DEPTH = 4
 MAX_FILES = 2000
-_DERIVED_NAME = re.compile(r"(.+)-[0-9a-f]{8}-(?:skip-(.+)|(.+))")
-"""As `engine.llama.derived.derived_path` makes them."""
+_FORMATS = "|".join(map(re.escape, sorted(FILE_TYPES.values())))
+_DERIVED_NAME = re.compile(rf"(.+)-[0-9a-f]{{8}}-(?:skip-(\d+(?:\+\d+)*)|({_FORMATS}))")
+"""Copies to choose from, as `engine.llama.derived.derived_path` names them. What else lies beside
+them, such as heads that were completed with rows of their target, is the engine's own."""
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
 
 
@@ -117,7 +120,8 @@ def _candidates(catalogue: Catalogue, data_folder: DataFolder) -> Iterator[Known
     folders += [(folder, "folder") for folder in catalogue.folders]
     for folder, origin in folders:
         for path in islice(_found(folder), MAX_FILES):
-            if path not in own:
+            internal = origin == "derived" and not _DERIVED_NAME.fullmatch(path.stem)
+            if path not in own and not internal:
                 yield _known(KnownModel(str(path), path.stem, origin, path))
 
 

@@ -1,7 +1,8 @@
 """Will it fit? Memory of a load, estimated from GGUF headers before llama.cpp allocates anything.
 
 Upper bounds on purpose: f16 KV for the whole context, a compute buffer as llama.cpp reserves it for
-a full batch. Nothing is measured here; free device memory is passed in by the caller.
+a full batch. KV caches and recurrent states are counted as llama.cpp allocates them. Nothing is
+measured here; free device memory is passed in by the caller.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from engine.files.gguf import GgufInfo
 UBATCH = 512
 OUTPUT_ROWS = 64
 KV_BYTES = 2
+STATE_BYTES = 4
+ROLLBACK = 16
+"""Earlier recurrent states that a context keeps, to go back to."""
+
 CONTEXT_STEP = 256
 """llama.cpp rounds the cells of a KV cache up to a multiple of this."""
 
@@ -32,19 +37,25 @@ Level = Literal["ok", "warn", "refuse"]
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Bytes one model takes. host + device = weights + kv + buffers."""
+    """Bytes one model takes. host + device = weights + kv + states + buffers."""
 
     name: str
     context_length: int
     weights: int
     kv: int
+    states: int
     buffers: int
     host: int
     device: int
 
     @property
     def total(self) -> int:
-        return self.weights + self.kv + self.buffers
+        return self.kept + self.buffers
+
+    @property
+    def kept(self) -> int:
+        """What is there between passes."""
+        return self.weights + self.kv + self.states
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"total": self.total}
@@ -56,6 +67,7 @@ class ModelPlan:
 
     ubatch: rows of one compute pass. swa_full: sliding-window layers keep the whole context.
     flash_attention: without it, a pass holds every head's scores over the whole context.
+    nextn: the context of the layers that predict tokens after the next one, without weights.
     """
 
     info: GgufInfo
@@ -64,6 +76,7 @@ class ModelPlan:
     ubatch: int = UBATCH
     swa_full: bool = True
     flash_attention: bool = True
+    nextn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +102,13 @@ def estimate(plan: ModelPlan, context_length: int) -> MemoryEstimate:
     """context_length: tokens, 0 for the model's own."""
     info = plan.info
     context = _round_up(context_length or info.context_length)
-    weights, kv = info.bytes, _kv_bytes(plan, context)
+    weights = 0 if plan.nextn else info.bytes
+    kv, states = _kv_bytes(plan, context), _state_bytes(plan)
     buffers = _buffer_bytes(plan, context)
     share = _device_share(info, plan.gpu_layers)
-    device = int((weights + kv) * share) + (buffers if share else 0)
-    total = weights + kv + buffers
-    return MemoryEstimate(info.name, context, weights, kv, buffers, total - device, device)
+    device = int((weights + kv + states) * share) + (buffers if share else 0)
+    host = weights + kv + states + buffers - device
+    return MemoryEstimate(info.name, context, weights, kv, states, buffers, host, device)
 
 
 def check_fit(
@@ -124,14 +138,24 @@ def free_ram() -> int:
 
 def _kv_bytes(plan: ModelPlan, context: int) -> int:
     info = plan.info
-    window = _round_up(info.sliding_window + plan.ubatch) if info.sliding_window else context
-    short = context if plan.swa_full else min(context, window)
-    per_token = sorted(
-        (heads * (info.key_length + info.value_length) * KV_BYTES for heads in info.head_count_kv),
-        reverse=True,
+    window = _round_up(min(context, info.sliding_window + plan.ubatch))
+    short = context if plan.swa_full else window
+    layers = _layers(plan)
+    cells = (short if is_sliding else context for is_sliding in info.sliding[layers])
+    return KV_BYTES * sum(
+        count * each for count, each in zip(cells, info.kv_values[layers], strict=True)
     )
-    full = per_token[: info.full_layers]
-    return sum(full) * context + sum(per_token[info.full_layers :]) * short
+
+
+def _state_bytes(plan: ModelPlan) -> int:
+    info = plan.info
+    copies = 1 + ROLLBACK if info.keeps_states else 1
+    return STATE_BYTES * copies * sum(info.state_values[_layers(plan)])
+
+
+def _layers(plan: ModelPlan) -> slice:
+    trunk = plan.info.trunk_layers
+    return slice(trunk, None) if plan.nextn else slice(0, trunk)
 
 
 def _buffer_bytes(plan: ModelPlan, context: int) -> int:

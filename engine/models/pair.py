@@ -1,22 +1,28 @@
 """May this drafter draft for this target? Decided by the bytes of the tokens, never by sizes alone.
 
 Exactness does not depend on this check (the target verifies ids), acceptance does: a drafter whose
-ids mean other texts is only noise.
+ids mean other texts is only noise. Where ids differ but nearly all tokens are the same, the drafter
+goes through those that both have.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from engine.data.errors import IncompatiblePairError
-from engine.files.gguf import GgufInfo, file_key, inspect
+from engine.files.gguf import file_key, inspect
 from engine.files.gguf_types import TOKEN_CONTROL, TOKEN_UNUSED
+from engine.models.roles import check_models
+from engine.models.token_map import shared_tokens, token_map
 from engine.models.vocabulary import GgufVocabulary, read_vocabulary
 
 _SPECIAL = (TOKEN_CONTROL, TOKEN_UNUSED)
+NEARLY_ALL = 0.95
+"""Of the target's tokens: with so many in common a drafter goes through them unasked."""
+
 _PADDING_SHARE = 0.05  # vocabularies padded for the hardware differ by far less than this
 
 
@@ -28,6 +34,7 @@ class PairReport:
     draft_limit: ids from here on are never drafted, and a context that contains one cannot be
     given to the drafter. different: normal tokens with other bytes. different_special: control
     and unused ids that differ, which is allowed. notes: what else the user may want to know.
+    common: tokens that it drafts where ids differ and nearly all tokens are on both sides, else 0.
     """
 
     ok: bool
@@ -39,6 +46,7 @@ class PairReport:
     different: int
     different_special: int
     notes: tuple[str, ...] = ()
+    common: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -63,15 +71,6 @@ def check_pair(target: GgufVocabulary, drafter: GgufVocabulary) -> PairReport:
     )
 
 
-def check_models(target: GgufInfo, drafter: GgufInfo) -> str:
-    """Why these two files cannot be target and plain drafter, "" if their kinds allow it."""
-    if target.needs is not None:
-        return _unfit(target.needs, "a target")
-    if drafter.needs is not None:
-        return _unfit(drafter.needs, "a plain drafter")
-    return ""
-
-
 def check_files(target: Path, drafter: Path) -> PairReport:
     """Kind and vocabulary of two GGUF files; remembered until either file changes.
 
@@ -80,15 +79,29 @@ def check_files(target: Path, drafter: Path) -> PairReport:
     return _check_files(file_key(target), file_key(drafter))
 
 
-def require_pair(target: Path, drafter: Path) -> PairReport:
-    """check_files for callers that cannot go on without. Raises IncompatiblePairError."""
+def require_pair(target: Path, drafter: Path, across: str = "tli:M") -> PairReport:
+    """check_files for callers that cannot go on without. Raises IncompatiblePairError.
+
+    across: the expression that drafts what the two have in common.
+    """
     report = check_files(target, drafter)
     if not report.ok:
+        way = way_across(target, drafter, across) or "choose a drafter of the target's family"
         raise IncompatiblePairError(
-            f"{drafter.name} cannot draft for {target.name}: {report.reason}; choose a drafter of "
-            f"the target's family"
+            f"{drafter.name} cannot draft for {target.name}: {report.reason}; {way}"
         )
     return report
+
+
+def way_across(target: Path, drafter: Path, across: str) -> str:
+    """What a refused drafter could do through the tokens that both have; "" if that is too few."""
+    shared = shared_tokens(target, drafter)
+    if not shared.ok:
+        return ""
+    return (
+        f"as {across} it can draft the {shared.shared:,} tokens that both have, "
+        f"{shared.share_of_target:.0%} of the target's"
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -98,12 +111,31 @@ def _check_files(target: tuple[Path, int, int], drafter: tuple[Path, int, int]) 
     if reason:
         sizes = (target_info.vocabulary_size, drafter_info.vocabulary_size)
         return PairReport(False, reason, *sizes, 0, 0, 0, 0)
-    return check_pair(read_vocabulary(target[0]), read_vocabulary(drafter[0]))
+    vocabularies = read_vocabulary(target[0]), read_vocabulary(drafter[0])
+    report = check_pair(*vocabularies)
+    if report.ok or not _may_share_nearly_all(*vocabularies):
+        return report
+    return _through_common_tokens(report, target[0], drafter[0])
 
 
-def _unfit(needs: str, role: str) -> str:
-    is_thing = needs.startswith(("a ", "an ")) or needs == "statistics"
-    return f"{needs}, not {role}" if is_thing else f"needs {needs}"
+def _may_share_nearly_all(target: GgufVocabulary, drafter: GgufVocabulary) -> bool:
+    """A quick look that saves pairing all tokens of two vocabularies with little in common."""
+    if target.model != drafter.model:  # the same text is spelled in another way
+        return False
+    special = sum(1 for kind in target.types if kind in _SPECIAL)
+    known = len(set(target.tokens) & set(drafter.tokens))
+    return known + special >= NEARLY_ALL * len(target)
+
+
+def _through_common_tokens(report: PairReport, target: Path, drafter: Path) -> PairReport:
+    tokens = token_map(target, drafter)
+    if tokens.share_of_target < NEARLY_ALL:
+        return report
+    note = (
+        f"{report.reason}: it drafts the {tokens.shared:,} tokens that both have, of the target's "
+        f"{report.target_size:,}"
+    )
+    return replace(report, ok=True, reason="", common=tokens.shared, notes=(note,))
 
 
 def _differences(target: GgufVocabulary, drafter: GgufVocabulary, shared: int) -> tuple[int, int]:

@@ -6,6 +6,7 @@ intersection: Timor et al. 2025, 2502.05202).
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,13 +18,14 @@ from numpy.typing import NDArray
 from engine.data.errors import IncompatiblePairError
 from engine.files.gguf import file_key, inspect
 from engine.files.gguf_types import TOKEN_BYTE, TOKEN_CONTROL, TOKEN_UNKNOWN, TOKEN_UNUSED
-from engine.models.pair import check_models
+from engine.models.roles import check_models
 from engine.models.vocabulary import GgufVocabulary, read_vocabulary
 
 LEAST_SHARE = 0.05
 """Of the target's tokens: with fewer in common hardly anything could be drafted."""
 
 _NO_TEXT = (TOKEN_CONTROL, TOKEN_UNKNOWN, TOKEN_UNUSED)
+_BYTE = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 _SPACE = "\u2581".encode()
 
 
@@ -100,8 +102,9 @@ def _places(vocabulary: GgufVocabulary) -> dict[tuple[bool, bytes], int]:
         elif kind not in (*_NO_TEXT, TOKEN_BYTE):
             places.setdefault((False, decode(text)), token)
     for token, (text, kind) in enumerate(zip(vocabulary.tokens, vocabulary.types, strict=True)):
-        if kind == TOKEN_BYTE:
-            places.setdefault((False, bytes([int(text[3:5], 16)])), token)  # "<0x0A>"
+        byte = _BYTE.fullmatch(text) if kind == TOKEN_BYTE else None
+        if byte is not None:
+            places.setdefault((False, bytes.fromhex(byte[1].decode())), token)
     return places
 
 

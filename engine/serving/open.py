@@ -215,7 +215,7 @@ def _summary(
             architecture=plan.info.architecture,
             description=context.model.description,
             bytes=memory.weights,
-            kv_bytes=memory.kv,
+            kv_bytes=memory.kv + memory.states,
             context_length=context.length_limit,
             vocabulary_size=context.model.vocab.size,
         ),

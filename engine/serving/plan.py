@@ -71,11 +71,13 @@ class Loader:
         branches = expression is not None and expression.may_branch
         rows = target_rows(expression)
         plans = [ModelPlan(info, gpu_layers, rows, swa_full=branches)]
+        notes: tuple[str, ...] = ()
         if expression is not None:
             known = Measurements(self._folder.measurements_file)
             memory = DrafterMemory(target.path, info, gpu_layers, self.find_model, known)
             plans.extend(memory.plans(expression))
-        notices = _check_memory(plans, context_length, bytes_in_use)
+            notes = memory.notes(expression)
+        notices = notes + _check_memory(plans, context_length, bytes_in_use)
         notices += _check_trained_context(info, context_length)
         return LoadPlan(
             request=request,

@@ -67,7 +67,7 @@ class Tuning:
         choice on graphics cards, and where plain products would not fit into memory."""
         needed = estimate(ModelPlan(plan.info, flash_attention=False), plan.context_length)
         on_card = bool(devices()) and plan.request.gpu_layers != 0
-        if on_card or needed.kv + needed.buffers > _MEMORY_SHARE * free_ram():
+        if on_card or needed.kv + needed.states + needed.buffers > _MEMORY_SHARE * free_ram():
             return setup
         key = self._key("attention", plan, setup)
         found = self._measured.get(key)

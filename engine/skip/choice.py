@@ -9,6 +9,8 @@ from engine.files.measurements import Measurements
 from engine.skip.report import remembered_best
 from engine.skip.search import Skip
 
+_MOST_DIGITS = 5
+
 
 def layers_to_skip(argument: str, file: Path, layers: int, known: Measurements | None) -> Skip:
     """Of early-exit:ARGUMENT for the model in `file`.
@@ -44,7 +46,7 @@ def parse_early_exit(argument: str) -> tuple[tuple[int, ...], int | None]:
     name, _, value = argument.partition("=")
     if name != "first":
         return parse_skip(argument), None
-    if not value.isascii() or not value.isdigit() or int(value) < 1:
+    if not _is_number(value) or int(value) < 1:
         raise BadOptionError(f"early-exit:{argument} is not of the form early-exit:first=8")
     return (), int(value)
 
@@ -53,6 +55,10 @@ def parse_skip(argument: str) -> tuple[int, ...]:
     """ "skip=10+13+16" to (10, 13, 16)."""
     name, _, value = argument.partition("=")
     parts = value.split("+")
-    if name != "skip" or not all(part.isdigit() for part in parts):
+    if name != "skip" or not all(map(_is_number, parts)):
         raise BadOptionError(f"early-exit:{argument} is not of the form early-exit:skip=10+13+16")
     return tuple(sorted({int(part) for part in parts}))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from app.choices import ModelChoice, Option, drafter_options, size_text, target_options
+from app.settings import combined
+from engine.drafters.expression import parse_expression
 from tests.fakes_models import MODELS, FakeShelf
 
 SHELF = FakeShelf()
@@ -51,6 +53,25 @@ def test_a_model_with_another_tokenizer_is_offered_across() -> None:
     assert (across.reason, across.group) == (None, "Across tokenizers")
     assert "tli:starter" not in options and "tli:tiny-draft" not in options
     assert "tli:large" not in options  # not downloaded
+
+
+def test_a_model_that_shares_nearly_all_tokens_says_so() -> None:
+    options = by_value(
+        drafter_options(
+            MODELS, "starter", SHELF.obstacle, (), lambda _target, drafter: f"of {drafter}"
+        )
+    )
+    assert options["model:tiny-draft"].detail.endswith(" · of tiny-draft")
+    assert "of coder" not in options["model:coder"].detail
+
+
+def test_a_path_with_a_comma_stays_one_drafter_among_others() -> None:
+    model = ModelChoice("/models/a (1), b.gguf", "A", 1, True)
+    options = by_value(drafter_options([model], "t", lambda target, drafter: None))
+    value = 'model:"/models/a (1), b.gguf"'
+    assert options[value].reason is None
+    expression = parse_expression(str(combined(("ngram", value), "first")))
+    assert [leaf.argument for leaf in expression.leaves()] == ["", model.id]
 
 
 def test_suggested_drafters_come_first_among_models() -> None:

@@ -156,15 +156,15 @@ def test_load_combines_drafters_and_a_failed_load_keeps_the_old(page: Page) -> N
     page.keyboard.press("Escape")
     page.click("#load")
     status = page.locator("#engine-status")
-    expect(status).to_contain_text("starter with ngram, model:tiny-draft")
+    expect(status).to_contain_text("SmolLM2 135M Instruct with n-gram lookup, SmolLM2 Draft 30M")
     choose(page, "#target-box", "broken")
     page.click("#load")
     expect(status).to_contain_text("ends in the middle of a tensor")
-    expect(status).to_contain_text("starter is still loaded")
+    expect(status).to_contain_text("SmolLM2 135M Instruct is still loaded")
     choose(page, "#target-box", "starter")
     expect(page.locator("#drafter-box .box-value")).to_have_text("n-gram lookup")
     page.click("#load")
-    expect(status).to_contain_text("starter with ngram ·")
+    expect(status).to_contain_text("SmolLM2 135M Instruct with n-gram lookup ·")
 
 
 def test_little_memory_is_asked_about_first(page: Page) -> None:
@@ -172,7 +172,7 @@ def test_little_memory_is_asked_about_first(page: Page) -> None:
     page.click("#load")
     expect(page.locator("#ask-dialog")).to_contain_text("Needs 11.4 GB of 12.0 GB free")
     page.click("#ask-no")
-    expect(page.locator("#engine-status")).to_contain_text("starter with")
+    expect(page.locator("#engine-status")).to_contain_text("SmolLM2 135M Instruct with")
 
 
 def test_settings_are_checked_kept_and_used(page: Page) -> None:
@@ -196,7 +196,7 @@ def test_settings_are_checked_kept_and_used(page: Page) -> None:
     expect(page.locator("#load")).to_have_attribute("title", "Load again with the changed settings")
     page.click("#load")
     expect(page.locator("#engine-status")).to_contain_text("a context of 16,384 would fit")
-    expect(page.locator("#engine-status")).to_contain_text("starter is still loaded")
+    expect(page.locator("#engine-status")).to_contain_text("SmolLM2 135M Instruct is still loaded")
     setting(page, "context_length", "0")
     page.click("#load")
     expect(page.locator(".engine-status.ready")).to_be_visible()
@@ -264,9 +264,9 @@ def test_a_drafter_keeps_its_own_settings(page: Page) -> None:
     layers = page.locator("[data-tuning='early-exit layers']")
     expect(layers).to_have_count(0)
     page.click("#load")
-    expect(page.locator(".engine-status.ready")).to_contain_text("recycle:tree")
+    expect(page.locator(".engine-status.ready")).to_contain_text("Token recycling, tree")
     page.reload()
-    expect(page.locator(".engine-status.ready")).to_contain_text("recycle:tree")
+    expect(page.locator(".engine-status.ready")).to_contain_text("Token recycling, tree")
     expect(page.locator("#load")).to_have_text("Reload")
     page.click("#drafter-box .box-button")
     expect(nodes).to_have_value("64")

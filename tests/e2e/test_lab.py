@@ -37,7 +37,9 @@ def test_measuring_ends_in_advice_that_one_click_takes(page: Page) -> None:
     expect(rows.nth(1).locator(".lab-bar i")).to_be_visible()
     advice.locator("button").click()
     expect(page.locator("#lab-dialog")).to_be_hidden()
-    expect(page.locator(".engine-status.ready")).to_contain_text(re.compile("ngram|tiny-draft"))
+    expect(page.locator(".engine-status.ready")).to_contain_text(
+        re.compile("n-gram lookup|SmolLM2 Draft 30M")
+    )
 
 
 def test_the_lab_says_what_is_wrong_with_a_wish(page: Page) -> None:

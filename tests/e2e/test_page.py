@@ -36,7 +36,7 @@ def test_reply_streams_and_keeps_its_figures(page: Page) -> None:
     for expected in ("tokens/s", "% accepted", "per round", "prompt 52, 12 reused", "seed 4711"):
         assert expected in figures
     panel = page.locator("#figures").inner_text()
-    for expected in ("acceptance rate", "mean accepted length", "draft", "target", "ngram"):
+    for expected in ("acceptance rate", "mean accepted length", "draft", "target", "n-gram lookup"):
         assert expected in panel
     expect(page.locator(".position")).to_have_count(5)
 
@@ -112,7 +112,7 @@ def test_tooltip_by_pointer_and_by_keyboard(page: Page) -> None:
     part.locator(".token.accepted.drafter-0, .token.accepted.drafter-1").first.hover()
     expect(tip).to_be_visible()
     pattern = r"accepted\s+p \(target\)\s+[01]\.\d+\s+q \(drafter\)\s+(point mass|[01]\.\d+)\s+"
-    assert re.search(pattern + r"drafter\s+(ngram|model:tiny-draft)\s+draft position\s+\d",
+    assert re.search(pattern + r"drafter\s+(n-gram lookup|SmolLM2 Draft 30M)\s+draft position\s+\d",
                      tip.inner_text())  # fmt: skip
     part.locator(".ghost").first.hover()
     expect(tip).to_contain_text("rejected")

@@ -10,7 +10,7 @@ import pytest
 from engine.data.folders import DataFolder, default_data_folder
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
-from engine.llama.library import Library, start_library
+from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
 from engine.models.catalogue import Catalogue
 from engine.models.locate import locate
@@ -25,11 +25,6 @@ def starter_path() -> Path:
     """The starter's file. A test that needs it fails where it was not fetched."""
     folder = default_data_folder()
     return locate("starter", Catalogue.load(folder), folder).path
-
-
-@pytest.fixture(scope="session")
-def library() -> Library:
-    return start_library()
 
 
 @pytest.fixture(scope="module")

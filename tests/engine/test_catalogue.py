@@ -188,6 +188,22 @@ def test_copies_made_here_are_named_after_their_source(folder: DataFolder) -> No
     assert names == ["m-1.5b as Q4_0", "m-1.5b without layers 10+13"]
 
 
+def test_what_the_engine_makes_for_itself_is_not_offered(folder: DataFolder) -> None:
+    """Heads completed with rows of their target's head, and what was left by a trial."""
+    folder.derived.mkdir(parents=True, exist_ok=True)
+    internal = (
+        "heads-56f78aff-starter-0123abcd-head",
+        "heads-56f78aff-m-89abcdef-Q4_0-0123abcd-head",
+        "m-0123abcd-skip-trial",
+        "anything",
+    )
+    for stem in internal:
+        write_tiny_gguf(folder.derived / f"{stem}.gguf", architecture="eagle3")
+    write_tiny_gguf(folder.derived / "m-0123abcd-Q4_0-89abcdef-skip-1.gguf")
+    models = [model for model in known_models(load(folder), folder) if model.path is not None]
+    assert [model.name for model in models] == ["m-0123abcd-Q4_0 without layers 1"]
+
+
 def test_a_fetched_model_is_listed_once_and_removable(folder: DataFolder) -> None:
     catalogue = load(folder)
     path = write_tiny_gguf(own_path("small", folder))

@@ -37,6 +37,9 @@ def qwen(tiny: GgufInfo) -> GgufInfo:
         key_length=64,
         value_length=64,
         vocabulary_size=151_936,
+        kv_values=(2 * (64 + 64),) * 24,
+        sliding=(False,) * 24,
+        state_values=(0,) * 24,
     )
 
 
@@ -51,6 +54,9 @@ def gemma(tiny: GgufInfo) -> GgufInfo:
         key_length=256,
         value_length=256,
         sliding_window=512,
+        kv_values=(256 + 256,) * 18,
+        sliding=tuple(layer % 6 != 5 for layer in range(18)),
+        state_values=(0,) * 18,
     )
 
 
@@ -71,7 +77,7 @@ def test_sliding_windows_need_less_unless_kept_whole(gemma: GgufInfo) -> None:
 
 
 def test_uneven_layers_are_summed(tiny: GgufInfo) -> None:
-    uneven = replace(tiny, block_count=2, full_layers=2, head_count_kv=(1, 3))
+    uneven = replace(tiny, kv_values=(1 * (16 + 16), 3 * (16 + 16)))
     assert estimate(ModelPlan(uneven), 256).kv == (1 + 3) * (16 + 16) * 2 * 256
 
 

@@ -10,7 +10,8 @@ import pytest
 from engine.data.errors import IncompatiblePairError
 from engine.files.gguf import inspect
 from engine.files.gguf_types import TOKEN_CONTROL, TOKEN_NORMAL, TOKEN_UNUSED
-from engine.models.pair import check_files, check_models, check_pair, require_pair
+from engine.models.pair import check_files, check_pair, require_pair
+from engine.models.roles import check_models
 from engine.models.vocabulary import GgufVocabulary
 from tests.tiny_gguf import write_tiny_gguf
 
