@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from app.names import KIND_NAMES
 from engine.drafters.expression import drafter_text
+from engine.drafters.kind import DrafterKind
+from engine.drafters.registry import KINDS, kind_named
 from engine.files import disk as files
 
 Obstacle = Callable[[str, str], str | None]
@@ -14,7 +15,6 @@ Note = Callable[[str, str], str]
 
 ACROSS = "Across tokenizers"
 TRAINED = "Trained for this target"
-TUNED_HEADS = ("medusa", "eagle", "eagle3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,9 @@ def drafter_options(
         kind = model.heads or "model"
         value = drafter_text(kind, model.id)
         option = _model_option(model, value, group, reason, model.id in suggested)
-        tuning = "tree" if kind in TUNED_HEADS else "siblings"
         known = note(target, model.id) if target is not None and reason is None else ""
         detail = " · ".join(part for part in (option.detail, known) if part)
-        options.append(replace(option, detail=detail, tuning=(tuning,)))
+        options.append(replace(option, detail=detail, tuning=kind_named(kind).tuning))
         if reason is not None and _may_draft_across(model, target):
             options.append(_across_option(model))
     order = [
@@ -112,31 +111,23 @@ def drafter_options(
 
 
 def _own_options(target: ModelChoice | None) -> list[Option]:
-    """Drafters that need no other model."""
-    size = f", at most {size_text(target.bytes)}" if target is not None and target.bytes else ""
-    return [
-        Option(
-            "ngram",
-            KIND_NAMES["ngram"],
-            "Repeats what followed the same words earlier in this chat. Needs no memory.",
-            "Without a second model",
-        ),
-        Option(
-            "early-exit",
-            KIND_NAMES["early-exit"],
-            f"The target itself with some layers skipped. Made on first use, kept on disk{size}.",
-            "Without a second model",
-            tuning=("layers", "siblings"),
-        ),
-        Option(
-            "recycle",
-            KIND_NAMES["recycle"],
-            "Chains what the target last found likely after each token. A few megabytes.",
-            "Without a second model",
-            tuning=("tree",),
-        ),
-        _mtp_option(target),
-    ]
+    """Drafters that need no other file."""
+    return [_own_option(kind, target) for kind in KINDS if kind.needs_no_file]
+
+
+def _own_option(kind: DrafterKind, target: ModelChoice | None) -> Option:
+    reason = ""
+    if kind.reads_mtp_layer:
+        reason = target.mtp_problem if target is not None else "choose a target first"
+    size = size_text(target.bytes) if kind.copies_target and target is not None else ""
+    return Option(
+        value=kind.name,
+        label=kind.label,
+        detail=f"{kind.description}, at most {size}." if size else f"{kind.description}.",
+        group="Not for this target" if reason else "Without a second model",
+        reason=reason or None,
+        tuning=kind.tuning,
+    )
 
 
 def _trained_option(trained: TrainedChoice) -> Option:
@@ -147,19 +138,7 @@ def _trained_option(trained: TrainedChoice) -> Option:
         detail=trained.detail,
         group=TRAINED if trained.reason is None else "Not for this target",
         reason=trained.reason,
-        tuning=("tree",) if kind in TUNED_HEADS else ("siblings",),
-    )
-
-
-def _mtp_option(target: ModelChoice | None) -> Option:
-    reason = target.mtp_problem if target is not None else "choose a target first"
-    return Option(
-        value="mtp",
-        label=KIND_NAMES["mtp"],
-        detail="The target's own layer for the token after the next.",
-        group="Not for this target" if reason else "Without a second model",
-        reason=reason or None,
-        tuning=("siblings",),
+        tuning=("siblings",) if kind == "early-exit" else kind_named(kind).tuning,
     )
 
 
@@ -170,12 +149,13 @@ def _may_draft_across(model: ModelChoice, target: str | None) -> bool:
 
 
 def _across_option(model: ModelChoice) -> Option:
+    across = kind_named("tli")
     return Option(
         value=drafter_text("tli", model.id),
         label=model.name,
-        detail="Another tokenizer: drafts the tokens that both vocabularies have.",
+        detail=f"{across.description}.",
         group=ACROSS,
-        tuning=("siblings",),
+        tuning=across.tuning,
     )
 
 

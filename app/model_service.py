@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Protocol
 
 from app.choices import ModelChoice, TrainedChoice, size_text
-from app.names import KIND_NAMES
 from engine.data.errors import UnknownModelError
 from engine.data.folders import DataFolder
 from engine.data.request import LoadRequest
@@ -14,8 +13,8 @@ from engine.downloads.hub_fetch import list_hub_files
 from engine.downloads.job import DownloadSnapshot
 from engine.downloads.manager import Downloads
 from engine.downloads.transfer import RepoFile
-from engine.drafters.expression import parse_expression
-from engine.drafters.heads_argument import parse_heads
+from engine.drafters.parse import parse_expression
+from engine.drafters.registry import kind_named
 from engine.files.gguf import inspect
 from engine.heads.folder import folder_obstacle
 from engine.heads.pairing import HEAD_KINDS, heads_obstacle, mtp_obstacle
@@ -33,12 +32,6 @@ from engine.train.corpus.shards import count
 from engine.train.forecast import Forecast, TrainingBudget, target_forecast
 from engine.train.trainable import require_trainable
 from engine.train.training import HeadKind, TrainSettings
-
-TRAINED_NAMES = {
-    "medusa": "Medusa heads",
-    "eagle3": "EAGLE-3",
-    "early-exit": KIND_NAMES["early-exit"],
-}
 
 
 class ModelService(Protocol):
@@ -244,7 +237,7 @@ def _trained_choice(one: TrainedDrafter, sha256: str) -> TrainedChoice:
     ]
     return TrainedChoice(
         value=one.reference,
-        label=f"{TRAINED_NAMES[one.kind]} {one.name}",
+        label=f"{kind_named(one.kind).label} {one.name}",
         detail=" · ".join(parts),
         reason=None if one.target_sha256 == sha256 else f"trained for {one.target_name}",
     )
@@ -267,7 +260,4 @@ def _catalogue_obstacle(target: KnownModel, drafter: KnownModel) -> str | None:
 def _model_of(drafter: str) -> str | None:
     """The GGUF model that a chosen drafter brings along, None if it brings none."""
     leaf = parse_expression(drafter).leaves()[0]
-    if leaf.kind in HEAD_KINDS.values():
-        file = parse_heads(leaf.kind, leaf.argument).file
-        return file if file.endswith(".gguf") else None
-    return leaf.argument if leaf.kind in ("model", "tli") else None
+    return kind_named(leaf.kind).model_of(leaf)

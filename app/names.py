@@ -6,16 +6,10 @@ import re
 from collections.abc import Mapping
 
 from engine.data.errors import BadOptionError
-from engine.drafters.expression import GROUP_KINDS, HEAD_KINDS, DrafterExpression, parse_expression
+from engine.drafters.expression import HEAD_KINDS, DrafterExpression
 from engine.drafters.heads_argument import HeadsArgument, parse_heads
-
-KIND_NAMES = {
-    "ngram": "n-gram lookup",
-    "early-exit": "Early exit",
-    "recycle": "Token recycling",
-    "mtp": "MTP layer",
-}
-"""Of drafters that need no file."""
+from engine.drafters.parse import parse_expression
+from engine.drafters.registry import kind_named
 
 _FOLDERS = re.compile(r".*[/\\]")
 
@@ -35,14 +29,15 @@ def _name(expression: DrafterExpression, labels: Mapping[str, str]) -> str:
     names = [_name(member, labels) for member in expression.members]
     if expression.kind == "tree":
         return f"{names[0]} with siblings"
-    if expression.kind in GROUP_KINDS:
+    kind = kind_named(expression.kind)
+    if kind.is_group:
         return f"{expression.kind} of {', '.join(names)}"
     if expression.kind in HEAD_KINDS:
         return _heads(expression, labels)
-    if expression.kind in KIND_NAMES:
-        shown = expression.argument.replace("tree=", "tree of ")
-        return f"{KIND_NAMES[expression.kind]}, {shown}" if shown else KIND_NAMES[expression.kind]
-    return _file(expression.argument)
+    if kind.model_of(expression) is not None:
+        return _file(expression.argument)
+    shown = expression.argument.replace("tree=", "tree of ")
+    return f"{kind.label}, {shown}" if shown else kind.label
 
 
 def _heads(expression: DrafterExpression, labels: Mapping[str, str]) -> str:

@@ -22,7 +22,8 @@ from engine.data.request import (
     SamplingParams,
     Speculate,
 )
-from engine.drafters.expression import DrafterExpression, parse_expression
+from engine.drafters.expression import DrafterExpression
+from engine.drafters.parse import parse_expression
 
 EarlierChats = Literal["off", "on"]
 Combination = Literal["first", "best", "vote", "mixture", "union"]

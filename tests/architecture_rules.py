@@ -45,6 +45,8 @@ PURE_STANDARD = frozenset(
 # The interface process starts the engine process, and must not load what that one loads.
 LAZY_IMPORTS = frozenset({("engine.process.spawn", "engine.process.worker.run_worker")})
 
+KINDS_FOLDER = "engine.drafters.kinds."
+
 # In parts, so that this file keeps the rule too.
 _HOSTS = (
     ("hugging", "face.co"),
@@ -188,10 +190,15 @@ def import_forms(module: Module) -> list[str]:
     for one in imports_of(module):
         if one.star:
             found.append(f"{module.name}:{one.line} imports * from {one.target}")
-        lazy = (module.name, one.target) in LAZY_IMPORTS
+        lazy = (module.name, one.target) in LAZY_IMPORTS or _opens_a_drafter(module)
         if one.in_function and module.top == "engine" and not lazy:
             found.append(f"{module.name}:{one.line} imports {one.target} inside a function")
     return found
+
+
+def _opens_a_drafter(module: Module) -> bool:
+    """The interface process lists kinds: what opens one is imported when it is opened."""
+    return module.name.startswith(KINDS_FOLDER)
 
 
 def keyword_dictionaries(module: Module) -> list[str]:
@@ -212,7 +219,9 @@ def import_graph(modules: Sequence[Module]) -> dict[str, set[str]]:
         targets = [
             one.target
             for one in imports_of(module)
-            if not one.typing_only and one.target not in lazy
+            if not one.typing_only
+            and one.target not in lazy
+            and not (one.in_function and _opens_a_drafter(module))
         ]
         owners = {t if t in names else t.rpartition(".")[0] for t in targets}
         graph[module.name] = (owners & names) - {module.name}

@@ -16,11 +16,11 @@ from engine.data.events import Finished, RunEvent
 from engine.data.prompts import TrialPrompt
 from engine.data.request import DraftParams, GenerateRequest, Message, SamplingParams
 from engine.data.rounds import RoundTrace
-from engine.drafters.expression import parse_expression
+from engine.drafters.parse import parse_expression
+from engine.drafters.registry import kind_named
 
 _POLL_SECONDS = 0.25
 _PROBE_TOKENS = 48
-_REMEMBERING = ("recycle",)
 
 
 class BenchStoppedError(RunError):
@@ -121,7 +121,7 @@ AUTO = 0
 
 def _remembers(drafter: str) -> bool:
     """Whether it would know the reply to a prompt that it saw answered before."""
-    return any(leaf.kind in _REMEMBERING for leaf in parse_expression(drafter).leaves())
+    return any(kind_named(leaf.kind).remembers for leaf in parse_expression(drafter).leaves())
 
 
 def length_groups(drafter: str, fixed: Sequence[int]) -> list[tuple[int, ...]]:

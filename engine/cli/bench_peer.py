@@ -11,7 +11,7 @@ from engine.cli.options import existing_file
 from engine.data.errors import BadOptionError
 from engine.data.folders import DataFolder
 from engine.data.machine import processor
-from engine.drafters.expression import parse_expression
+from engine.drafters.parse import parse_expression
 from engine.models.catalogue import Catalogue
 from engine.models.locate import locate
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from engine.drafters.copying.earlier import EarlierTexts
 from engine.drafters.features.capture import HiddenStateCapture
-from engine.files.measurements import Measurements
 from engine.llama.abort import AbortFlag
+from engine.llama.library import devices
 from engine.llama.log import NativeLog
 from engine.llama.model import Model
 
@@ -18,9 +18,8 @@ Report = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """find_model: catalogue id or path to a file. tap: for drafters that read the target's layers.
-    earlier: texts to copy from besides the chat. measurements: where searches left their results.
-    plain_attention: whether models do without llama.cpp's fused kernel.
+    """capture: for drafters that read the target's layers. earlier: texts to copy from besides the
+    chat. plain_attention: whether models do without llama.cpp's fused kernel.
 
     report: what is being done, share of it done.
     """
@@ -32,9 +31,13 @@ class BuildContext:
     abort: AbortFlag
     log: NativeLog
     derived_folder: Path
-    find_model: Callable[[str], Path]
     report: Report
     capture: HiddenStateCapture = field(default_factory=HiddenStateCapture)
     earlier: EarlierTexts | None = None
-    measurements: Measurements | None = None
     plain_attention: bool = False
+
+    @property
+    def threads_of_members(self) -> int:
+        """For members that draft side by side: one graphics card runs one pass at a time."""
+        uses_gpu = self.gpu_layers != 0 and bool(devices())
+        return 1 if uses_gpu else self.threads

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.maths.sampling import confidence
+
 _FOLDED_ROWS = 128
 
 
@@ -41,3 +43,13 @@ def _largest(row: NDArray[np.float32], count: int) -> NDArray[np.int64]:
     order = np.argsort(-row[candidates], kind="stable")[:count]
     chosen: NDArray[np.int64] = candidates[order]
     return chosen
+
+
+def likeliest(row: NDArray[np.float32], count: int) -> list[tuple[int, float]]:
+    """The `count` largest logits of a row as (token, softmax probability), largest first."""
+    count = min(count, len(row))
+    top = np.argpartition(row, len(row) - count)[len(row) - count :]
+    top = top[np.argsort(-row[top], kind="stable")]
+    best = confidence(row)
+    weights = np.exp(row[top].astype(np.float64) - float(row[top[0]]))
+    return [(int(token), best * float(w)) for token, w in zip(top, weights, strict=True) if w > 0.0]

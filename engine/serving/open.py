@@ -9,13 +9,11 @@ from engine.data.errors import BadOptionError
 from engine.data.folders import DataFolder
 from engine.data.loaded import DrafterSummary, LoadedSummary, ModelSummary
 from engine.drafters.base import Drafter
-from engine.drafters.build import build_drafter
 from engine.drafters.build_context import BuildContext
 from engine.drafters.copying.earlier import EarlierTexts
 from engine.drafters.ensembles.group import members_of
 from engine.drafters.features.capture import HiddenStateCapture
 from engine.drafters.kinds.ngram import MINIMUM_MATCH
-from engine.files.measurements import Measurements
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
@@ -120,7 +118,7 @@ class Opener:
         earlier: EarlierTexts | None,
         report: Report,
     ) -> Drafter | None:
-        if plan.expression is None:
+        if plan.drafter is None:
             return None
         build = BuildContext(
             target=model,
@@ -130,14 +128,12 @@ class Opener:
             abort=self.abort,
             log=self.library.log,
             derived_folder=self.folder.derived,
-            find_model=self.loader.find_model,
             capture=capture,
             earlier=earlier,
-            measurements=Measurements(self.folder.measurements_file),
             plain_attention=setup.plain_attention,
             report=report,
         )
-        return build_drafter(plan.expression, build)
+        return plan.drafter.open(build)
 
 
 def _context_options(
@@ -176,8 +172,7 @@ def _require_rollback(plan: LoadPlan, context: Context) -> None:
 
 
 def _earlier_texts(plan: LoadPlan, model: Model) -> EarlierTexts | None:
-    leaves = plan.expression.leaves() if plan.expression is not None else ()
-    if all(leaf.kind != "ngram" for leaf in leaves):
+    if plan.drafter is None or not plan.drafter.copies:
         return None
     vocab = model.vocab
     return EarlierTexts(

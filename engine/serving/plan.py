@@ -10,9 +10,9 @@ from engine.data.errors import BadOptionError, MemoryLimitError, ModelFileError,
 from engine.data.folders import DataFolder
 from engine.data.machine import physical_cores
 from engine.data.request import LoadRequest
-from engine.drafters.expression import DrafterExpression, parse_expression
-from engine.drafters.memory_plans import DrafterMemory, target_rows
-from engine.drafters.named import resolved
+from engine.drafters.kind import DrafterPlan, PlanContext
+from engine.drafters.parse import parse_expression
+from engine.drafters.registry import plan_drafter
 from engine.files.gguf import GgufInfo, file_key, inspect
 from engine.files.measurements import Measurements, measurement_key
 from engine.llama.library import Library, devices
@@ -36,7 +36,7 @@ class LoadPlan:
     request: LoadRequest
     target: LocatedModel
     info: GgufInfo
-    expression: DrafterExpression | None
+    drafter: DrafterPlan | None
     context_length: int
     threads: int
     notices: tuple[str, ...]
@@ -66,47 +66,48 @@ class Loader:
         if info.needs is not None:
             raise ModelFileError(f"{target.name} is not a target: it is {info.needs}")
         context_length = request.context_length or default_context(info)
-        expression = self._expression(request.drafter, target) if request.drafter else None
         gpu_layers = request.gpu_layers if devices() else 0
-        branches = expression is not None and expression.may_branch
-        rows = target_rows(expression)
-        plans = [ModelPlan(info, gpu_layers, rows, swa_full=branches)]
+        plans = [ModelPlan(info, gpu_layers)]
         notes: tuple[str, ...] = ()
-        if expression is not None:
-            known = Measurements(self._folder.measurements_file)
-            memory = DrafterMemory(target.path, info, gpu_layers, self.find_model, known)
-            plans.extend(memory.plans(expression))
-            notes = memory.notes(expression)
+        drafter = None
+        if request.drafter:
+            context = self._plan_context(target, info, gpu_layers)
+            drafter = plan_drafter(parse_expression(request.drafter), context)
+            rows, branches = drafter.target_rows, drafter.may_branch
+            plans = [ModelPlan(info, gpu_layers, rows, swa_full=branches), *drafter.memory]
+            notes = drafter.notes
         notices = notes + _check_memory(plans, context_length, bytes_in_use)
         notices += _check_trained_context(info, context_length)
         return LoadPlan(
             request=request,
             target=target,
             info=info,
-            expression=expression,
+            drafter=drafter,
             context_length=context_length,
             threads=request.threads or physical_cores(),
             notices=notices,
             files=tuple(file_key(Path(one.info.path)) for one in plans),
         )
 
-    def _expression(self, text: str, target: LocatedModel) -> DrafterExpression:
-        """With files in the place of names."""
+    def _plan_context(self, target: LocatedModel, info: GgufInfo, gpu_layers: int) -> PlanContext:
         entry = Catalogue.load(self._folder).get(target.id)
 
         def listed(kind: str) -> str:
             heads = (one.partition(":") for one in (entry.heads if entry is not None else ()))
             return next((reference for name, _, reference in heads if name == kind), "")
 
-        return resolved(
-            parse_expression(text),
-            lambda kind, name: for_target(kind, name, target.path, self._folder),
-            listed,
+        return PlanContext(
+            target=target.path,
+            info=info,
+            gpu_layers=gpu_layers,
+            find_model=self.find_model,
+            find_trained=lambda kind, name: for_target(kind, name, target.path, self._folder),
+            listed_heads=listed,
+            measurements=Measurements(self._folder.measurements_file),
         )
 
     def open_target(self, plan: LoadPlan, repack: bool, report: Report) -> Model:
-        leaves = plan.expression.leaves() if plan.expression is not None else ()
-        mtp = any(leaf.kind == "mtp" for leaf in leaves)
+        mtp = plan.drafter is not None and plan.drafter.reads_mtp_layer
         model = Model(
             plan.target.path,
             ModelOptions(plan.request.gpu_layers, repack, mtp),

@@ -194,7 +194,8 @@ class PairSpeed:
 
 def _pair_key(plan: LoadPlan) -> str:
     target: Path = plan.target.path
-    return measurement_key("drafting", target, str(plan.expression))
+    drafter = plan.drafter.expression if plan.drafter is not None else None
+    return measurement_key("drafting", target, str(drafter))
 
 
 def chat_seconds(calibration: Calibration) -> float:

@@ -46,7 +46,7 @@ def parse_early_exit(argument: str) -> tuple[tuple[int, ...], int | None]:
     name, _, value = argument.partition("=")
     if name != "first":
         return parse_skip(argument), None
-    if not _is_number(value) or int(value) < 1:
+    if not is_count(value) or int(value) < 1:
         raise BadOptionError(f"early-exit:{argument} is not of the form early-exit:first=8")
     return (), int(value)
 
@@ -55,10 +55,11 @@ def parse_skip(argument: str) -> tuple[int, ...]:
     """ "skip=10+13+16" to (10, 13, 16)."""
     name, _, value = argument.partition("=")
     parts = value.split("+")
-    if name != "skip" or not all(map(_is_number, parts)):
+    if name != "skip" or not all(map(is_count, parts)):
         raise BadOptionError(f"early-exit:{argument} is not of the form early-exit:skip=10+13+16")
     return tuple(sorted({int(part) for part in parts}))
 
 
-def _is_number(text: str) -> bool:
+def is_count(text: str) -> bool:
+    """Whether it is a whole number of few digits, as options have them."""
     return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS

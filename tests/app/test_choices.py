@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.choices import ModelChoice, Option, drafter_options, size_text, target_options
 from app.settings import combined
-from engine.drafters.expression import parse_expression
+from engine.drafters.parse import parse_expression
 from tests.fakes_models import MODELS, FakeShelf
 
 SHELF = FakeShelf()

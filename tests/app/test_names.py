@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.choices import drafter_options
-from app.names import KIND_NAMES, drafter_name
+from app.names import drafter_name
+from engine.drafters.registry import KINDS
 
 TABLE = json.loads((Path(__file__).parents[1] / "page" / "names.json").read_text(encoding="utf-8"))
 
@@ -20,6 +21,6 @@ def test_a_drafter_is_called_as_in_the_list(expression: str, name: str) -> None:
 
 def test_the_list_itself_uses_these_names() -> None:
     options = {option.value: option.label for option in drafter_options((), None, lambda *_: None)}
-    assert options == KIND_NAMES
+    assert options == {kind.name: kind.label for kind in KINDS if kind.needs_no_file}
     for value, label in options.items():
         assert drafter_name(value, {}) == label

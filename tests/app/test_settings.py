@@ -14,7 +14,7 @@ from app.settings import Combination, Settings, combined, settings_from_json
 from app.settings_form import FIELDS
 from engine.data.errors import BadOptionError
 from engine.data.request import Message
-from engine.drafters.expression import parse_expression
+from engine.drafters.parse import parse_expression
 
 BAD: list[tuple[str, Any, str]] = [
     ("temperature", "hot", "Temperature must be a number"),

@@ -15,10 +15,9 @@ import numpy as np
 
 from engine.data.request import SamplingParams
 from engine.drafters.base import Drafter
-from engine.drafters.build import build_drafter
 from engine.drafters.build_context import BuildContext
-from engine.drafters.expression import parse_expression
 from engine.drafters.features.capture import HiddenStateCapture
+from engine.drafters.parse import parse_expression
 from engine.files.gguf_types import TOKEN_NORMAL
 from engine.heads.medusa_file import quantised, write_medusa
 from engine.llama.abort import AbortFlag
@@ -32,6 +31,7 @@ from tests.eagle3_gguf import Eagle3Shape, write_eagle3
 from tests.eagle_files import EagleSizes, write_eagle
 from tests.engine.conftest import THREADS
 from tests.engine.head_files import medusa_arrays, medusa_heads
+from tests.engine.open_drafter import build_drafter
 from tests.engine.tiny_replies import GREEDY, TinyReply
 from tests.mtp_gguf import write_mtp_gguf
 from tests.tiny_gguf import write_tiny_gguf
@@ -123,7 +123,7 @@ class World:
         target = target or self.model
         capture = HiddenStateCapture()
         build = BuildContext(
-            target, LENGTH, THREADS, 0, AbortFlag(), self._library.log, self._folder, Path,
+            target, LENGTH, THREADS, 0, AbortFlag(), self._library.log, self._folder,
             lambda _label, _fraction: None, capture,
         )  # fmt: skip
         drafter = build_drafter(parse_expression(self.expression(name)), build)

@@ -6,15 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from engine.data.errors import UnknownModelError
 from engine.data.request import SamplingParams
 from engine.drafters.base import DraftRound, StepDrafter
-from engine.drafters.build import build_drafter
 from engine.drafters.build_context import BuildContext
-from engine.drafters.expression import parse_expression
 from engine.drafters.features.capture import HiddenStateCapture
 from engine.drafters.features.eagle_graph import EagleGraph, TargetEnds
 from engine.drafters.features.eagle_layer import SPARE_CELLS, EagleDecoder
+from engine.drafters.parse import parse_expression
 from engine.heads.eagle_file import read_eagle
 from engine.heads.pairing import target_ends
 from engine.llama.abort import AbortFlag
@@ -26,6 +24,7 @@ from tests.eagle3_gguf import Eagle3Shape, write_eagle3
 from tests.eagle_files import EagleSizes, write_eagle
 from tests.engine.conftest import THREADS
 from tests.engine.draft_rounds import draft_round
+from tests.engine.open_drafter import build_drafter
 from tests.tiny_gguf import write_tiny_gguf
 
 HIDDEN = 64
@@ -69,11 +68,8 @@ class HeadBench:
         return drafter  # type: ignore[return-value]
 
     def build(self, capture: HiddenStateCapture) -> BuildContext:
-        def find_model(reference: str) -> Path:
-            raise UnknownModelError(f"no {reference}")
-
         return BuildContext(
-            self.model, 256, THREADS, 0, AbortFlag(), self.library.log, self.folder, find_model,
+            self.model, 256, THREADS, 0, AbortFlag(), self.library.log, self.folder,
             lambda _label, _fraction: None, capture,
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.data.errors import IncompatiblePairError
-from engine.drafters.translation import TranslatedTokens
+from engine.drafters.models.translation import TranslatedTokens
 from engine.files.gguf_types import TOKEN_BYTE, TOKEN_CONTROL, TOKEN_NORMAL, TOKEN_UNUSED
 from engine.models.token_map import map_tokens, require_shared, shared_tokens
 from engine.models.vocabulary import GgufVocabulary

@@ -14,7 +14,7 @@ from engine.drafters.base import DraftRound
 from engine.drafters.ensembles.best import BestDrafter
 from engine.drafters.ensembles.first import FirstDrafter
 from engine.drafters.ensembles.vote import VoteDrafter
-from engine.drafters.kinds.model import ModelDrafter, SameTokens
+from engine.drafters.models.drafter import ModelDrafter, SameTokens
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library

@@ -10,7 +10,7 @@ import pytest
 
 from engine.data.errors import DrafterError
 from engine.data.request import DraftMode, SamplingParams
-from engine.drafters.kinds.model import ModelDrafter, SameTokens
+from engine.drafters.models.drafter import ModelDrafter, SameTokens
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from engine.data.errors import DrafterError, IncompatiblePairError, ModelFileError
 from engine.data.request import SamplingParams
 from engine.drafters.base import StepDrafter
-from engine.drafters.build import build_drafter
-from engine.drafters.expression import parse_expression
 from engine.drafters.features.capture import HiddenStateCapture
+from engine.drafters.parse import parse_expression
 from engine.heads.eagle_file import read_eagle
 from engine.heads.pairing import require_eagle, target_ends
 from engine.llama.abort import AbortFlag
@@ -27,6 +26,7 @@ from engine.maths.proposal import ROOT, Proposal
 from tests.eagle_files import EagleSizes, random_eagle, reference_draft, write_eagle
 from tests.engine.head_bench import HIDDEN, PROMPT, EagleBench, argmax_round
 from tests.engine.head_files import write_safetensors
+from tests.engine.open_drafter import build_drafter
 from tests.engine.tiny_replies import TinyReply
 
 

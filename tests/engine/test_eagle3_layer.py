@@ -10,9 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.data.errors import IncompatiblePairError, NativeError
-from engine.drafters.build import build_drafter
-from engine.drafters.expression import parse_expression
 from engine.drafters.features.capture import HiddenStateCapture
+from engine.drafters.parse import parse_expression
 from engine.files.gguf_data import read_tensors
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
@@ -25,6 +24,7 @@ from engine.maths.proposal import Proposal
 from tests.eagle3_gguf import reference_draft
 from tests.engine.conftest import THREADS
 from tests.engine.head_bench import ARCHITECTURES, EAGLE3_LAYERS, PROMPT, Eagle3Bench
+from tests.engine.open_drafter import build_drafter
 
 
 @pytest.fixture(params=ARCHITECTURES)

@@ -17,17 +17,17 @@ from engine.data.errors import (
     NativeError,
     UnknownModelError,
 )
-from engine.drafters.build import build_drafter
-from engine.drafters.expression import parse_expression
 from engine.drafters.features.capture import HiddenStateCapture
 from engine.drafters.features.decoder import Decoder, DraftStep
 from engine.drafters.features.drafter import DrafterLabel, FeatureDrafter
+from engine.drafters.parse import parse_expression
 from engine.files.gguf import inspect
 from engine.heads.pairing import heads_obstacle, read_eagle3
 from engine.llama.context import Context
 from engine.llama.library import Library
 from tests.eagle3_gguf import Eagle3Shape, write_eagle3
 from tests.engine.head_bench import EAGLE3_LAYERS, PROMPT, Eagle3Bench, argmax_round
+from tests.engine.open_drafter import build_drafter
 from tests.engine.tiny_replies import TinyReply
 
 

@@ -16,7 +16,6 @@ from engine.data.rounds import RoundTrace
 from engine.data.stats import StatsCounter
 from engine.decode.loop import DraftSetup, RoundLoop, Streams
 from engine.drafters.base import Drafter, Observation, StepDrafter
-from engine.drafters.build import build_drafter
 from engine.drafters.build_context import BuildContext
 from engine.drafters.ensembles.best import BestDrafter
 from engine.drafters.ensembles.mixture import MixtureDrafter, pooled
@@ -24,8 +23,8 @@ from engine.drafters.ensembles.tree import TreeDrafter
 from engine.drafters.ensembles.union import UnionDrafter, merge
 from engine.drafters.ensembles.vote import VoteDrafter
 from engine.drafters.ensembles.weights import MemberWeights
-from engine.drafters.expression import parse_expression
 from engine.drafters.kinds.ngram import NgramDrafter
+from engine.drafters.parse import parse_expression
 from engine.llama.abort import AbortFlag
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
@@ -34,6 +33,7 @@ from engine.maths.distribution import Distribution
 from engine.maths.proposal import ROOT, Proposal
 from engine.maths.randomness import IndependentStream
 from tests.engine import scripted
+from tests.engine.open_drafter import build_drafter
 from tests.engine.scripted import ScriptedDrafter, ToyTarget, ToyVocabulary, greedy_text
 from tests.engine.steppers import Setting, ToyStepper
 from tests.engine.toys import Prefix, Toy, constant_toy, dense, random_toy
@@ -334,9 +334,6 @@ def test_a_silent_member_neither_gains_nor_loses() -> None:
 
 
 def build(starter_like: Path, library: Library) -> BuildContext:
-    def refuse(reference: str) -> Path:
-        raise AssertionError(f"{reference} is not needed")
-
     return BuildContext(
         target=Model(starter_like, ModelOptions(), library.log),
         context_length=64,
@@ -345,7 +342,6 @@ def build(starter_like: Path, library: Library) -> BuildContext:
         abort=AbortFlag(),
         log=library.log,
         derived_folder=starter_like.parent / "derived",
-        find_model=refuse,
         report=lambda label, fraction: None,
     )
 

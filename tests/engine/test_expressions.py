@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.data.errors import BadOptionError
-from engine.drafters.expression import HEAD_KINDS, DrafterExpression, drafter_text, parse_expression
+from engine.drafters.expression import HEAD_KINDS, DrafterExpression, drafter_text
 from engine.drafters.heads_argument import HeadsArgument, parse_heads
+from engine.drafters.parse import parse_expression
 from engine.skip.choice import parse_skip
 
 
@@ -143,9 +144,9 @@ def test_any_text_is_an_expression_or_a_bad_option(text: str) -> None:
 
 
 def test_a_path_with_tree_in_it_is_no_tree() -> None:
-    assert not parse_expression("model:/x/tree=3.gguf").may_branch
-    assert not parse_expression('eagle3:"tree=3:x"').may_branch
-    assert parse_expression("first(ngram,eagle3:tree=3:x)").may_branch
+    assert parse_expression("model:/x/tree=3.gguf").argument == "/x/tree=3.gguf"
+    assert parse_heads("eagle3", parse_expression('eagle3:"tree=3:x"').argument).nodes == 0
+    assert parse_heads("eagle3", parse_expression("eagle3:tree=3:x").argument).nodes == 3
 
 
 def test_layers_to_skip_are_sorted_and_unique() -> None:

@@ -10,7 +10,7 @@ from engine.data.errors import IncompatiblePairError, UnknownModelError
 from engine.data.folders import DataFolder
 from engine.data.request import LoadRequest
 from engine.drafters.features.eagle_graph import EagleGraph, TargetEnds
-from engine.drafters.memory_plans import eagle_info
+from engine.drafters.kinds.eagle import eagle_info
 from engine.files.gguf import inspect
 from engine.heads.eagle_file import read_eagle
 from engine.heads.pairing import target_ends

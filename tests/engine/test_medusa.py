@@ -15,12 +15,11 @@ from engine.control.controller import AlwaysDraft, NeverDraft
 from engine.data.errors import BadOptionError, IncompatiblePairError, NativeError, UnknownModelError
 from engine.data.request import DraftMode, SamplingParams
 from engine.drafters.base import DraftRound, Observation
-from engine.drafters.build import build_drafter
 from engine.drafters.build_context import BuildContext
-from engine.drafters.expression import parse_expression
+from engine.drafters.features.medusa import MedusaDrafter
 from engine.drafters.features.medusa_graph import MedusaGraph
 from engine.drafters.heads_argument import HeadsArgument, parse_heads
-from engine.drafters.kinds.medusa import MedusaDrafter
+from engine.drafters.parse import parse_expression
 from engine.drafters.trees.static_tree import leaf_count, parents_of, static_choices
 from engine.heads.medusa_file import trimmed, write_medusa
 from engine.llama.abort import AbortFlag
@@ -32,6 +31,7 @@ from engine.maths.randomness import IndependentStream
 from engine.maths.sampling import Sampler
 from tests.engine.conftest import THREADS
 from tests.engine.head_files import medusa_arrays, medusa_heads
+from tests.engine.open_drafter import build_drafter
 from tests.engine.tiny_replies import TinyReply
 from tests.tiny_gguf import write_tiny_gguf
 
@@ -193,11 +193,8 @@ def context(target: Model) -> Iterator[Context]:
 
 
 def build(target: Model, library: Library, folder: Path) -> BuildContext:
-    def find_model(reference: str) -> Path:
-        raise UnknownModelError(f"no {reference}")
-
     return BuildContext(
-        target, 256, THREADS, 0, AbortFlag(), library.log, folder, find_model, lambda _a, _b: None
+        target, 256, THREADS, 0, AbortFlag(), library.log, folder, lambda _a, _b: None
     )
 
 

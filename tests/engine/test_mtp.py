@@ -14,10 +14,9 @@ from engine.data.errors import BadOptionError, IncompatiblePairError
 from engine.data.folders import DataFolder
 from engine.data.request import LoadRequest, SamplingParams
 from engine.drafters.base import DraftRound, StepDrafter
-from engine.drafters.build import build_drafter
 from engine.drafters.build_context import BuildContext
-from engine.drafters.expression import parse_expression
 from engine.drafters.features.capture import HiddenStateCapture
+from engine.drafters.parse import parse_expression
 from engine.files.gguf import inspect
 from engine.heads.pairing import mtp_obstacle
 from engine.llama.abort import AbortFlag
@@ -28,6 +27,7 @@ from engine.maths.randomness import IndependentStream
 from engine.maths.sampling import Sampler
 from engine.serving.session import Session
 from tests.engine.conftest import THREADS
+from tests.engine.open_drafter import build_drafter
 from tests.engine.tiny_replies import TinyReply
 from tests.mtp_gguf import LAYERS, write_mtp_gguf
 from tests.tiny_gguf import write_tiny_gguf
@@ -56,7 +56,7 @@ def context(target: Model) -> Iterator[Context]:
 def open_drafter(library: Library, context: Context, expression: str = "mtp") -> StepDrafter:
     capture = HiddenStateCapture()
     build = BuildContext(
-        context.model, 256, THREADS, 0, AbortFlag(), library.log, Path(), lambda name: Path(name),
+        context.model, 256, THREADS, 0, AbortFlag(), library.log, Path(),
         lambda _label, _fraction: None, capture,
     )  # fmt: skip
     drafter = build_drafter(parse_expression(expression), build)

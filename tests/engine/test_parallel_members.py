@@ -12,13 +12,12 @@ from engine.control.controller import AlwaysDraft
 from engine.data.errors import DrafterError
 from engine.data.request import SamplingParams
 from engine.drafters.base import DraftRound
-from engine.drafters.build import build_drafter
 from engine.drafters.build_context import BuildContext
 from engine.drafters.ensembles.ensemble import ChainEnsemble
 from engine.drafters.ensembles.mixture import MixtureDrafter
 from engine.drafters.ensembles.parallel import ParallelMembers
 from engine.drafters.ensembles.vote import VoteDrafter
-from engine.drafters.expression import parse_expression
+from engine.drafters.parse import parse_expression
 from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
@@ -26,6 +25,7 @@ from engine.llama.model import Model, ModelOptions
 from engine.maths.proposal import Proposal
 from engine.maths.randomness import IndependentStream
 from engine.maths.sampling import Sampler
+from tests.engine.open_drafter import build_drafter
 from tests.engine.steppers import ToyStepper
 from tests.engine.tiny_replies import GREEDY, TinyReply
 from tests.engine.toys import random_toy
@@ -241,7 +241,7 @@ class Ground:
         self.context = Context(self.model, ContextOptions(256, 33, 1), AbortFlag())
         expression = parse_expression(f"{kind}({','.join(f'model:{one}' for one in members)})")
         build = BuildContext(
-            self.model, 256, 2, 0, self.abort, library.log, folder, Path, lambda _a, _b: None
+            self.model, 256, 2, 0, self.abort, library.log, folder, lambda _a, _b: None
         )
         drafter = build_drafter(expression, build)
         assert isinstance(drafter, ChainEnsemble)

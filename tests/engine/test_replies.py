@@ -18,9 +18,8 @@ from engine.data.request import DraftParams, GenerateRequest, SamplingParams
 from engine.data.rounds import RoundTrace
 from engine.decode.loop import DraftSetup
 from engine.drafters.base import Drafter
-from engine.drafters.build import build_drafter
 from engine.drafters.build_context import BuildContext
-from engine.drafters.expression import parse_expression
+from engine.drafters.parse import parse_expression
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
@@ -29,6 +28,7 @@ from engine.serving.reply import Reply
 from engine.serving.strict import exact_width
 from tests.engine import scripted
 from tests.engine.conftest import THREADS
+from tests.engine.open_drafter import build_drafter
 from tests.engine.scripted import ScriptedDrafter
 
 pytestmark = pytest.mark.model
@@ -109,7 +109,6 @@ def replies(
         abort=AbortFlag(),
         log=library.log,
         derived_folder=tmp_path_factory.mktemp("derived"),
-        find_model=Path,
         report=lambda label, fraction: None,
     )
     width = exact_width(starter, THREADS, flash_attention=True, widest=DRAFT_MAX + 1, depths=(24,))

@@ -14,7 +14,7 @@ from engine.data.errors import BadOptionError
 from engine.data.folders import DataFolder
 from engine.data.prompts import BUILT_IN
 from engine.data.request import DraftParams, GenerateRequest, LoadRequest
-from engine.drafters.expression import parse_expression
+from engine.drafters.parse import parse_expression
 from engine.files.measurements import Measurements
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions

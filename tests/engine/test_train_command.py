@@ -21,8 +21,9 @@ from engine.cli import main
 from engine.cli.train_data import find_place
 from engine.data.errors import IncompatiblePairError, UnknownModelError
 from engine.data.folders import DataFolder
-from engine.drafters.expression import parse_expression
-from engine.drafters.named import resolved
+from engine.drafters.kinds.heads import HeadsKind
+from engine.drafters.parse import parse_expression
+from engine.drafters.registry import kind_named, plan_drafter
 from engine.models.trained import CARD, WEIGHTS, TrainedDrafter, for_target, trained_drafters
 from engine.train.corpus.disk import estimated_bytes
 from engine.train.corpus.settings import CollectSettings
@@ -30,6 +31,7 @@ from engine.train.corpus.shards import Corpus, count
 from engine.train.corpus.weights_choice import shares
 from engine.train.fitting import free_name, plan_budget
 from engine.train.unfinished import Progress, Unfinished, unfinished_names
+from tests.engine.open_drafter import plan_context
 from tests.tiny_gguf import write_tiny_gguf
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -302,27 +304,37 @@ def test_the_best_of_one_s_own_comes_before_what_ships(tmp_path: Path) -> None:
 
 
 def test_names_stand_for_files_and_are_shown_as_they_were_written(tmp_path: Path) -> None:
+    target = write_tiny_gguf(tmp_path / "target.gguf", layers=4)
+    (tmp_path / "x").mkdir()
+    weights = write_tiny_gguf(tmp_path / "x" / WEIGHTS, layers=2)
     one = TrainedDrafter("medusa", "mine", tmp_path / "x", "t", "0", 0.5, shipped=False)
     known = {("medusa", ""): one, ("medusa", "mine"): one}
     known["early-exit", "cut"] = replace(one, kind="early-exit", name="cut")
+    context = replace(
+        plan_context(target, tmp_path),
+        find_model=Path,
+        find_trained=lambda kind, name: known.get((kind, name)),
+        listed_heads=lambda kind: "hub:o/r/f.gguf" if kind == "eagle3" else "",
+    )
 
-    def resolve(text: str) -> tuple[str, str, str]:
-        found = resolved(
-            parse_expression(text),
-            lambda kind, name: known.get((kind, name)),
-            lambda kind: "hub:o/r/f.gguf" if kind == "eagle3" else "",
+    def find(text: str) -> Path:
+        expression = parse_expression(text)
+        kind = kind_named(expression.kind)
+        assert isinstance(kind, HeadsKind)
+        return kind.find(expression, context)
+
+    assert find("medusa") == find("medusa:mine") == find("medusa:tree=8:mine") == weights
+    assert find("medusa:tree=8") == weights
+    assert find("eagle3") == Path("hub:o/r/f.gguf")
+    assert find("medusa:other.gguf") == Path("other.gguf")
+    with pytest.raises(UnknownModelError, match="forerun train medusa"):
+        kind_named("medusa").plan(
+            parse_expression("medusa"), replace(context, find_trained=lambda _k, _n: None), ()
         )
-        return found.kind, found.argument, str(found)
-
-    file = str(tmp_path / "x" / WEIGHTS)
-    assert resolve("medusa") == ("medusa", file, "medusa")
-    assert resolve("medusa:mine") == ("medusa", file, "medusa:mine")
-    assert resolve("medusa:tree=8") == ("medusa", f"tree=8:{file}", "medusa:tree=8")
-    assert resolve("medusa:tree=8:mine") == ("medusa", f"tree=8:{file}", "medusa:tree=8:mine")
-    assert resolve("eagle3") == ("eagle3", "hub:o/r/f.gguf", "eagle3")
-    assert resolve("medusa:other.gguf") == ("medusa", "other.gguf", "medusa:other.gguf")
-    assert resolve("early-exit:cut") == ("model", file, "early-exit:cut")
-    assert resolve("early-exit:skip=3") == ("early-exit", "skip=3", "early-exit:skip=3")
-    assert resolve("first(ngram,medusa)")[2] == "first(ngram,medusa)"
+    cut = plan_drafter(parse_expression("early-exit:cut"), context)
+    assert str(cut.expression) == "early-exit:cut" and cut.memory[0].info.block_count == 2
+    skip = plan_drafter(parse_expression("first(ngram,early-exit:skip=3)"), context)
+    assert str(skip.expression) == "first(ngram,early-exit:skip=3)" and skip.copies
+    assert [one.info.block_count for one in skip.memory] == [3]
     with pytest.raises(UnknownModelError, match="forerun train early-exit --out none"):
-        resolve("early-exit:none")
+        plan_drafter(parse_expression("early-exit:none"), context)

@@ -13,11 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from engine.data.errors import BadOptionError, RunError, SuspendedError
-from engine.drafters.build import build_drafter
 from engine.drafters.build_context import BuildContext
-from engine.drafters.expression import parse_expression
 from engine.drafters.features.capture import HiddenStateCapture
 from engine.drafters.features.medusa_graph import MedusaGraph
+from engine.drafters.parse import parse_expression
 from engine.files.gguf import inspect
 from engine.files.gguf_data import read_tensors
 from engine.heads.eagle3_convert import convert_eagle3
@@ -52,6 +51,7 @@ from engine.train.torch.run import train
 from engine.train.torch.student import DraftHead, Student
 from engine.train.training import HeadKind, TrainProgress, TrainRequest, TrainSettings
 from tests.engine.conftest import THREADS
+from tests.engine.open_drafter import build_drafter
 from tests.engine.tiny_replies import TinyReply
 from tests.tiny_corpus import write_tiny_corpus
 from tests.tiny_gguf import write_tiny_gguf
@@ -263,7 +263,7 @@ def test_the_rows_are_added_when_the_drafter_is_opened(llama: Ground, tmp_path: 
         capture = HiddenStateCapture()
         build = BuildContext(
             llama.model, 64, THREADS, 0, AbortFlag(), llama.library.log, tmp_path / "derived",
-            lambda reference: Path(reference), lambda _label, _fraction: None, capture,
+            lambda _label, _fraction: None, capture,
         )  # fmt: skip
         expression = parse_expression(f"eagle3:{tmp_path / name}.gguf")
         drafter = build_drafter(expression, build)

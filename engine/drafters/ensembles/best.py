@@ -11,12 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from engine.data.draft_policy import DraftPolicy
 from engine.drafters.base import Drafter, DraftRound, Observation
 from engine.drafters.ensembles.group import Group
+from engine.drafters.ensembles.group_kind import GroupKind
 from engine.maths.acceptance import agreement
 from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, MemberPrediction, Proposal
+
+if TYPE_CHECKING:
+    from engine.drafters.build_context import BuildContext
 
 _MEMORY = 0.95
 _PRIOR = 0.9
@@ -91,3 +96,13 @@ def _agreements(observation: Observation) -> list[float]:
             token, q = proposal.tokens[children[0]], proposal.distributions[children[0]]
             agreements.append(agreement(MemberPrediction("", node, token, q, 1.0), p))
     return agreements
+
+
+class Best(GroupKind):
+    name = "best"
+    usage = "best(D,D)"
+    label = "Best"
+    description = "The one the target agreed with most of late; the others are tried now and then"
+
+    def combine(self, members: Sequence[Drafter], build: BuildContext) -> Drafter:
+        return BestDrafter(members)

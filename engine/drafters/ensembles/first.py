@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from engine.data.draft_policy import DraftPolicy
-from engine.drafters.base import DraftRound
+from engine.drafters.base import Drafter, DraftRound
 from engine.drafters.ensembles.group import Group
+from engine.drafters.ensembles.group_kind import GroupKind
 from engine.maths.proposal import EMPTY_PROPOSAL, Proposal
+
+if TYPE_CHECKING:
+    from engine.drafters.build_context import BuildContext
 
 
 class FirstDrafter(Group):
@@ -64,3 +69,13 @@ class _AgainstRivals:
 
     def expected_saving(self, confidence: float | None = None) -> float:
         return self.own.expected_saving(confidence)
+
+
+class First(GroupKind):
+    name = "first"
+    usage = "first(D,D)"
+    label = "First"
+    description = "The first one that has something to say"
+
+    def combine(self, members: Sequence[Drafter], build: BuildContext) -> Drafter:
+        return FirstDrafter(members)

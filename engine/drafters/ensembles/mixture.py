@@ -8,14 +8,19 @@ weighted mean of what its members keep, and often more than the best of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.drafters.base import Observation, StepDrafter
+from engine.drafters.base import Drafter, Observation, StepDrafter
 from engine.drafters.ensembles.ensemble import ChainEnsemble
+from engine.drafters.ensembles.group_kind import GroupKind
 from engine.drafters.ensembles.weights import MemberWeights, verified_ballots
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import MemberPrediction
+
+if TYPE_CHECKING:
+    from engine.drafters.build_context import BuildContext
 
 
 class MixtureDrafter(ChainEnsemble):
@@ -88,3 +93,13 @@ def _missing_mass(q: Distribution, pool: Distribution, p: Distribution) -> float
     """How much of q falls on tokens of which the pool has less than the target: 0..1."""
     wanted = p.probability_of(q.ids) > pool.probability_of(q.ids)
     return float(q.probabilities[wanted].sum())
+
+
+class Mixture(GroupKind):
+    name = "mixture"
+    usage = "mixture(D,D)"
+    label = "Mixture"
+    description = "Every token drawn from the pooled distribution of them all"
+
+    def combine(self, members: Sequence[Drafter], build: BuildContext) -> Drafter:
+        return MixtureDrafter(self.steppers(members), build.threads_of_members)

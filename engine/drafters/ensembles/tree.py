@@ -9,12 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from engine.drafters.base import DraftRound, StepDrafter
+from engine.data.errors import BadOptionError
+from engine.drafters.base import Drafter, DraftRound, StepDrafter
 from engine.drafters.ensembles.group import Group
+from engine.drafters.ensembles.group_kind import GroupKind
+from engine.drafters.expression import DrafterExpression
 from engine.drafters.stepping import choose
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
+
+if TYPE_CHECKING:
+    from engine.drafters.build_context import BuildContext
 
 MOST_SIBLINGS = 12
 _PER_NODE = 3
@@ -123,3 +130,18 @@ def _second_draw(
     left = Distribution(q.ids[others], mass / mass.sum())
     token = round_.stream.draw(left, len(round_.context) + parent + 1)
     return [_Sibling(chance, parent, token, q)]
+
+
+class Tree(GroupKind):
+    name = "tree"
+    usage = "tree(D)"
+    label = "Tree"
+    description = "A draft with its next-best tokens beside it"
+    branches = True
+
+    def check(self, expression: DrafterExpression) -> None:
+        if len(expression.members) != 1:
+            raise BadOptionError("tree(...) takes one drafter")
+
+    def combine(self, members: Sequence[Drafter], build: BuildContext) -> Drafter:
+        return TreeDrafter(self.steppers(members)[0])

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from engine.control.acceptance_estimator import AcceptanceEstimator
 from engine.data.draft_policy import DraftPolicy
 from engine.drafters.base import Drafter, DraftRound, Observation, Preparing
 from engine.drafters.ensembles.group import Group
+from engine.drafters.ensembles.group_kind import GroupKind
 from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, MemberPrediction, Proposal
+
+if TYPE_CHECKING:
+    from engine.drafters.build_context import BuildContext
 
 
 class UnionDrafter(Group):
@@ -214,3 +219,14 @@ def _own_view(proposal: Proposal, observation: Observation) -> Observation:
         observation.targets[: len(path) + 1],
         observation.rankings,
     )
+
+
+class Union(GroupKind):
+    name = "union"
+    usage = "union(D,D)"
+    label = "Union"
+    description = "Everything they propose as one tree, verified in one pass"
+    branches = True
+
+    def combine(self, members: Sequence[Drafter], build: BuildContext) -> Drafter:
+        return UnionDrafter(members)

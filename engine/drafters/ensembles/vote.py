@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from engine.control.acceptance_estimator import AcceptanceEstimator
-from engine.drafters.base import Observation, StepDrafter
+from engine.drafters.base import Drafter, Observation, StepDrafter
 from engine.drafters.ensembles.ensemble import ChainEnsemble
+from engine.drafters.ensembles.group_kind import GroupKind
 from engine.drafters.ensembles.weights import MemberWeights, agreements, verified_ballots
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import MemberPrediction
+
+if TYPE_CHECKING:
+    from engine.drafters.build_context import BuildContext
 
 
 class VoteDrafter(ChainEnsemble):
@@ -70,3 +75,13 @@ class VoteDrafter(ChainEnsemble):
                 self._weights.learn(kept)
                 for ballot in own:
                     self._chances[ballot.drafter].learn(ballot.confidence, kept[ballot.drafter])
+
+
+class Vote(GroupKind):
+    name = "vote"
+    usage = "vote(D,D)"
+    label = "Vote"
+    description = "The token most of them would write, each weighted by its record"
+
+    def combine(self, members: Sequence[Drafter], build: BuildContext) -> Drafter:
+        return VoteDrafter(self.steppers(members), build.threads_of_members)

@@ -16,11 +16,11 @@ from engine.data.draft_cost import DraftCost
 from engine.data.errors import DrafterError, EngineError
 from engine.drafters.base import DraftRound, Observation, TargetNeeds
 from engine.drafters.features.decoder import ROWS_AT_ONCE, Decoder, decoder_cost
-from engine.drafters.kinds.model import likeliest
 from engine.drafters.stepping import draft_chain
 from engine.llama.context import Context
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import MemberPrediction, Proposal
+from engine.maths.ranking import likeliest
 from engine.maths.sampling import confidence
 
 _WAITING_ROWS = 256

@@ -13,6 +13,8 @@ from engine.drafters.base import DraftRound, Observation, TargetNeeds
 from engine.drafters.copying.earlier import EarlierTexts
 from engine.drafters.copying.evidence import Continuation, CopyConfidence, CopyCursor, Evidence
 from engine.drafters.copying.suffix_index import SuffixIndex
+from engine.drafters.expression import DrafterExpression
+from engine.drafters.kind import DrafterKind, DrafterPlan, PlanContext
 from engine.drafters.stepping import draft_chain
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import MemberPrediction, Proposal
@@ -137,3 +139,20 @@ class NgramDrafter:
 
     def ballots(self) -> Sequence[MemberPrediction]:
         return ()
+
+
+class Ngram(DrafterKind):
+    name = "ngram"
+    usage = "ngram"
+    label = "n-gram lookup"
+    description = "Repeats what followed the same words earlier in this chat. Needs no memory"
+    tuning = ()
+    needs_no_file = True
+
+    def plan(
+        self,
+        expression: DrafterExpression,
+        context: PlanContext,
+        members: tuple[DrafterPlan, ...],
+    ) -> DrafterPlan:
+        return DrafterPlan(expression, lambda build: NgramDrafter(build.earlier), copies=True)

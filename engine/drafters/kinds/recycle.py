@@ -10,16 +10,26 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from engine.control.acceptance_estimator import AcceptanceEstimator
-from engine.drafters.base import DraftRound, Observation, TargetNeeds
+from engine.data.errors import BadOptionError
+from engine.drafters.base import Drafter, DraftRound, Observation, TargetNeeds
+from engine.drafters.expression import DrafterExpression
+from engine.drafters.heads_argument import MAX_TREE
+from engine.drafters.kind import DrafterKind, DrafterPlan, PlanContext
+from engine.drafters.quoting import unquoted
 from engine.drafters.stepping import draft_chain
-from engine.drafters.trees.static_tree import Choice, leaf_count
+from engine.drafters.trees.static_tree import Choice, leaf_count, static_choices
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, MemberPrediction, Proposal
 from engine.maths.ranking import Ranking
+from engine.skip.choice import is_count
+
+if TYPE_CHECKING:
+    from engine.drafters.build_context import BuildContext
 
 SUCCESSORS = 8
 """Kept of every token, as in the paper."""
@@ -207,3 +217,42 @@ class RecycleDrafter:
             if child in self._choices:
                 below = chance * self._chance.estimate(share)
                 waiting.append((-below, child, _Candidate(below, share, child, successor, node)))
+
+
+class Recycle(DrafterKind):
+    name = "recycle"
+    usage = "recycle[:tree=24]"
+    label = "Token recycling"
+    description = "Chains what the target last found likely after each token. A few megabytes"
+    tuning = ("tree",)
+    needs_no_file = True
+    remembers = True
+
+    def normal(self, written: str) -> str:
+        argument = unquoted(written)
+        parse_tree(argument)
+        return argument
+
+    def plan(
+        self,
+        expression: DrafterExpression,
+        context: PlanContext,
+        members: tuple[DrafterPlan, ...],
+    ) -> DrafterPlan:
+        nodes = parse_tree(expression.argument)
+
+        def open_(build: BuildContext) -> Drafter:
+            choices = static_choices(nodes, DEEPEST_TREE) if nodes else ()
+            build.capture.want_ranked(SUCCESSORS)
+            return RecycleDrafter(str(expression), build.target.vocab.size, choices)
+
+        return DrafterPlan(expression, open_, may_branch=nodes > 0)
+
+
+def parse_tree(argument: str) -> int:
+    """ "tree=24" to 24 nodes; "" to 0, a chain."""
+    name, _, nodes = argument.partition("=")
+    good = name == "tree" and is_count(nodes) and 1 <= int(nodes) <= MAX_TREE
+    if argument and not good:
+        raise BadOptionError(f"recycle:{argument} is not recycle:tree=N with N of 1 to {MAX_TREE}")
+    return int(nodes) if argument else 0

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from engine.data.draft_policy import DraftPolicy
 from engine.drafters.base import DraftRound
-from engine.drafters.kinds.model import likeliest
 from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
+from engine.maths.ranking import likeliest
 
 BEAM = 8
 """Nodes evaluated a level, and children looked at a node."""

@@ -1,0 +1,48 @@
+"""What the kinds have in common that run heads of the target from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.data.errors import UnknownModelError
+from engine.drafters.expression import DrafterExpression
+from engine.drafters.heads_argument import parse_heads
+from engine.drafters.kind import DrafterKind, PlanContext
+from engine.models.trained import TRAINED_KINDS
+
+
+class HeadsKind(DrafterKind):
+    """Written with a file, with the name of what `forerun train` made, or with nothing: then the
+    best heads for the target that are here, else those that the catalogue lists for it."""
+
+    tuning = ("tree",)
+
+    def normal(self, written: str) -> str:
+        return str(parse_heads(self.name, written))
+
+    def model_of(self, expression: DrafterExpression) -> str | None:
+        file = parse_heads(self.name, expression.argument).file
+        return file if file.endswith(".gguf") else None
+
+    def nodes(self, expression: DrafterExpression) -> int:
+        """Of its trees, 0 for chains."""
+        return parse_heads(self.name, expression.argument).nodes
+
+    def find(self, expression: DrafterExpression, context: PlanContext) -> Path:
+        """The file or folder. UnknownModelError, IncompatiblePairError."""
+        file = parse_heads(self.name, expression.argument).file
+        path = Path(file).expanduser()
+        if file and path.exists():
+            return path
+        trained = context.find_trained(self.name, file)
+        if trained is not None:
+            return trained.weights
+        reference = file or context.listed_heads(self.name)
+        if not reference:
+            advice = f"train them with `forerun train {self.name}`, or "
+            raise UnknownModelError(
+                f"there are no {self.name} heads for this target here: "
+                f"{advice if self.name in TRAINED_KINDS else ''}name a file: {self.name}:FILE"
+            )
+        path = Path(reference).expanduser()
+        return path if path.exists() else context.find_model(reference)
