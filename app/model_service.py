@@ -13,6 +13,7 @@ from engine.downloads.hub_fetch import list_hub_files
 from engine.downloads.job import DownloadSnapshot
 from engine.downloads.manager import Downloads
 from engine.downloads.transfer import RepoFile
+from engine.drafters.expression import drafter_text
 from engine.drafters.parse import parse_expression
 from engine.drafters.registry import kind_named
 from engine.files.gguf import inspect
@@ -236,7 +237,7 @@ def _trained_choice(one: TrainedDrafter, sha256: str) -> TrainedChoice:
         "came with Forerun" if one.shipped else "trained here",
     ]
     return TrainedChoice(
-        value=one.reference,
+        value=drafter_text(one.kind, one.name),
         label=f"{kind_named(one.kind).label} {one.name}",
         detail=" · ".join(parts),
         reason=None if one.target_sha256 == sha256 else f"trained for {one.target_name}",

@@ -2,7 +2,7 @@
 
 import { h, setText } from "./dom.js";
 import { count, length, percent, rate, seconds } from "./format.js";
-import { drafterName } from "./names.js";
+import { drafterName, onNames } from "./names.js";
 
 const POSITIONS = 16;
 
@@ -42,6 +42,9 @@ export class Figures {
       this.parked,
     );
     root.append(this.caption, this.progress, this.empty, this.body);
+    onNames(() => {
+      if (this.stats) this.showDrafters(this.stats);
+    });
   }
 
   clear() {
@@ -72,6 +75,7 @@ export class Figures {
     setText(this.big.tokens, count(stats.emitted));
     this.showPositions(stats);
     this.showShares(stats);
+    this.stats = stats;
     this.showDrafters(stats);
     const parked = `${count(stats.parked_rounds)} of ${count(stats.rounds)} rounds parked`;
     setText(

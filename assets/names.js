@@ -12,9 +12,18 @@ const HEADS = new Set(["medusa", "eagle", "eagle3"]);
 
 const labels = new Map();
 
+const listeners = [];
+
 /** Takes over what the entries of lists are called. */
 export function learnNames(options) {
-  for (const { value, label } of options) labels.set(value, label);
+  const news = options.filter(({ value, label }) => labels.get(value) !== label);
+  for (const { value, label } of news) labels.set(value, label);
+  if (news.length) for (const listener of listeners) listener();
+}
+
+/** For what shows names: they may be learned after it was drawn. */
+export function onNames(listener) {
+  listeners.push(listener);
 }
 
 export function modelName(id) {

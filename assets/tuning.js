@@ -15,7 +15,7 @@ export function compose(value, { tree = 0, layers = "", siblings = false } = {})
 
 /** The other way: [what the list calls it, its settings]. */
 export function parse(expression) {
-  const wrapped = /^tree\((.*)\)$/.exec(expression);
+  const wrapped = /^tree\((.*)\)$/s.exec(expression);
   const settings = wrapped ? { siblings: true } : {};
   const [kind, first, ...rest] = (wrapped?.[1] ?? expression).split(":");
   const nodes = /^tree=(\d+)$/.exec(first ?? "");

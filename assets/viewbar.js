@@ -1,7 +1,7 @@
 /* How replies are shown: the switches, the key of colours, the legend and the theme. */
 
 import { h } from "./dom.js";
-import { drafterName } from "./names.js";
+import { drafterName, onNames } from "./names.js";
 import { DRAFTER_SLOTS } from "./painter.js";
 import { KINDS, LEGEND } from "./words.js";
 
@@ -27,6 +27,9 @@ export class ViewBar {
       root.querySelector("#legend-dialog").showModal();
     });
     this.drawLegend(root.querySelector("#legend-list"));
+    onNames(() => {
+      if (this.view) this.drawKey();
+    });
   }
 
   listenTo(group) {

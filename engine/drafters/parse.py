@@ -30,6 +30,11 @@ def _parse(text: str, levels: int) -> DrafterExpression:
         return _parse_group(head.strip(), text[len(head) + 1 : -1], levels - 1)
     name, _, written = text.partition(":")
     kind = kind_of(name)
+    if kind is None and (text.endswith(".gguf") or "/" in text or "\\" in text):
+        raise BadOptionError(
+            f"{text[:80]!r} is no drafter; write model:M, in quotation marks where a path holds "
+            'commas or parentheses: model:"/models/a (1), b.gguf"'
+        )
     if kind is None:
         raise BadOptionError(f"unknown drafter {text[:80]!r}; use {usages()}")
     return DrafterExpression(kind.name, kind.normal(written))

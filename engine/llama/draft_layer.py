@@ -19,13 +19,14 @@ from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.context import Context
 from engine.llama.ggml_api import POINTER
 from engine.llama.library import extension
+from engine.llama.log import with_reason
 from engine.llama.model import Model
-from engine.llama.native_context import with_reason
 
 ROWS_AT_ONCE = 64
 """Encoder passes reserve logits for every row, so they are kept narrow."""
 
 _ENCODE, _DECODE = 0, 1
+_ENTRY_ERRORS = {-1: "its pass is full", -2: "it does not know the token", -3: "no such sequence"}
 
 
 class DraftLayer:
@@ -121,7 +122,8 @@ class DraftLayer:
 
     def _place(self, index: int, position: int, *, output: bool) -> None:
         if index < 0:
-            raise NativeError(f"the drafter refused an entry with code {index}")
+            known = _ENTRY_ERRORS.get(index, f"code {index}")
+            raise NativeError(f"the drafter refused an entry: {known}")
         place = native.llama_pos(position)
         placed = native.llama_batch_ext_set_pos(self._batch, index, ctypes.byref(place))
         if not placed or not native.llama_batch_ext_set_output_logits(self._batch, index, output):

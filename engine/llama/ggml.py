@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from engine.data.errors import NativeError
 from engine.files.tensor_data import TensorData, row_bytes
 from engine.llama.ggml_api import CPU_DEVICE, Ggml, InitParams
+from engine.llama.log import Listening
 
 KINDS: dict[str, int] = {
     "F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q5_1": 7, "Q8_0": 8, "I32": 26,
@@ -48,9 +49,10 @@ class CpuBackend:
 
     def __init__(self, threads: int) -> None:
         api = _api()
+        log = Listening()
         handle = api.init_backend(CPU_DEVICE, None)
         if not handle:
-            raise NativeError("llama.cpp's CPU backend could not be started")
+            raise NativeError(log.told("llama.cpp's CPU backend could not be started"))
         self._handle: int | None = handle
         api.set_threads(handle, threads)
 
@@ -155,9 +157,10 @@ class Arena:
         """Memory for every tensor of the arena; afterwards nothing can be added."""
         if self._context is None or self._buffer is not None:
             raise ValueError("the arena is closed or already allocated")
+        log = Listening()
         self._buffer = self._api.allocate(self._context, self._backend.handle)
         if not self._buffer:
-            raise NativeError("no memory for the weights of a drafter")
+            raise NativeError(log.told("no memory for the weights of a drafter"))
 
     def write(self, tensor: Tensor, values: NDArray[np.generic]) -> None:
         """Values of the tensor's own number type (F32, F16 or I32), same shape."""
@@ -226,9 +229,10 @@ class Graph:
     _handle: int
 
     def run(self) -> None:
+        log = Listening()
         status = self._api.compute(self._backend.handle, self._handle)
         if status != 0:
-            raise NativeError(f"a tensor graph failed with status {status}")
+            raise NativeError(log.told(f"a tensor graph failed with status {status}"))
 
 
 def quantize(rows: NDArray[np.float32], kind: str) -> NDArray[np.uint8]:

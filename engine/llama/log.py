@@ -6,6 +6,7 @@ import logging
 import re
 import threading
 from collections import deque
+from typing import ClassVar
 
 from llama_cpp import llama_cpp as native
 
@@ -45,11 +46,19 @@ def cleaned_reason(line: str) -> str:
     return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"
 
 
+def with_reason(message: str, reason: str) -> str:
+    """reason: llama.cpp's own words, "" if it gave none."""
+    return f"{message} (llama.cpp: {reason})" if reason else message
+
+
 class NativeLog:
     """Assembles fragments into lines and keeps those not yet taken.
 
     The callback object must outlive every native call, so it is held here.
     """
+
+    connected: ClassVar[NativeLog | None] = None
+    """For code that is handed no log, as tensor graphs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,8 +70,9 @@ class NativeLog:
         self._callback = native.llama_log_callback(self.receive)
 
     def connect(self) -> None:
-        """From now on llama.cpp's lines of this process come here."""
+        """From now on llama.cpp's lines of this process come here. It has one log for all."""
         native.llama_log_set(self._callback, None)
+        NativeLog.connected = self
 
     def receive(self, level: int, text: bytes, _user_data: object = None) -> None:
         """A fragment as llama.cpp hands it out. level: ggml_log_level."""
@@ -101,3 +111,15 @@ class NativeLog:
             if self._fragment and self._level >= logging.ERROR:
                 lines.append(self._fragment)
         return next(filter(None, map(cleaned_reason, lines)), "")
+
+
+class Listening:
+    """What the connected log says from here on; nothing where none is."""
+
+    def __init__(self) -> None:
+        self._log = NativeLog.connected
+        self._mark = self._log.mark() if self._log is not None else 0
+
+    def told(self, message: str) -> str:
+        """The message with the reason."""
+        return with_reason(message, self._log.reason(self._mark) if self._log is not None else "")

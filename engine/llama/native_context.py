@@ -13,6 +13,7 @@ from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.batch import Batch
 from engine.llama.closing import Closing
 from engine.llama.layers import LayerInputs
+from engine.llama.log import with_reason
 from engine.llama.model import Model
 
 PREFILL_CHUNK = 512
@@ -90,11 +91,6 @@ class NativeContext(Closing):
             self._batch.close()
             native.llama_free(self._handle)
             self._handle = None
-
-
-def with_reason(message: str, reason: str) -> str:
-    """reason: llama.cpp's own words, "" if it gave none."""
-    return f"{message} (llama.cpp: {reason})" if reason else message
 
 
 def base_params(

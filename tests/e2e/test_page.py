@@ -135,11 +135,12 @@ def test_switches_change_the_drawing_and_are_remembered(page: Page) -> None:
     with answered(page, "view"):
         page.locator("#ghosts").click()
     expect(part.locator(".ghost").first).to_be_hidden()
-    expect(page.locator("#key")).to_contain_text("model:tiny-draft")
+    expect(page.locator("#key")).to_contain_text("SmolLM2 Draft 30M")
     reload(page)
     shown = {name: app.get_attribute(f"data-{name}") for name in ("view", "colour", "ghosts")}
     assert shown == {"view": "tokens", "colour": "drafter", "ghosts": "false"}
     assert reply(page).locator(".token-list .token").count() == 120
+    expect(page.locator("#key")).to_contain_text("SmolLM2 Draft 30M")
 
 
 def test_outcome_is_not_told_by_colour_alone(page: Page) -> None:

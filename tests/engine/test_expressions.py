@@ -90,6 +90,11 @@ def test_wrong_drafter_expressions_are_options_errors(text: str) -> None:
         parse_expression(text)
 
 
+def test_a_path_that_was_cut_at_its_comma_names_the_way() -> None:
+    with pytest.raises(BadOptionError, match="in quotation marks"):
+        parse_expression("first(ngram,model:/models/a, b.gguf)")
+
+
 REFERENCES = st.text(min_size=1, max_size=20) | st.text("(),\"' :\\=tre/1\u00e4", min_size=1)
 """File names may hold anything."""
 

@@ -6,6 +6,7 @@ import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +18,14 @@ from engine.data.request import LoadRequest
 from engine.files.gguf import inspect
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
+from engine.llama.draft_layer import Eagle3Context
+from engine.llama.ggml import Arena, CpuBackend
 from engine.llama.library import Library
 from engine.llama.log import LONGEST_REASON, NativeLog, cleaned_reason
 from engine.llama.model import Model, ModelOptions
 from engine.llama.quantize import requantize
 from engine.process.client import EngineClient
+from tests.engine.head_bench import Eagle3Bench
 from tests.rewritten_gguf import Weights, rewrite_gguf
 from tests.tiny_gguf import write_tiny_gguf
 
@@ -133,6 +137,42 @@ def test_a_refused_context_says_why(tiny: Path, library: Library) -> None:
     assert "no memory" not in message
     assert "flash" in message.lower()
     assert message.endswith("; choose a smaller one")
+
+
+class DraftLayerRefused(Eagle3Context):
+    def _params(self, target: Context, threads: int, abort: AbortFlag) -> Any:
+        made = super()._params(target, threads, abort)
+        made.type_v, made.flash_attn_type = 2, 0
+        return made
+
+
+def test_a_refused_draft_layer_says_why(tmp_path: Path, library: Library) -> None:
+    with Eagle3Bench(library, tmp_path, "llama") as bench:
+        heads, _ = bench.heads()
+        context = bench.context()
+        with Model(heads, ModelOptions(), library.log) as model:
+            with pytest.raises(NativeError) as told:
+                DraftLayerRefused(model, context, 1, AbortFlag())
+            decoder = Eagle3Context(model, context, 1, AbortFlag())
+            with pytest.raises(NativeError, match="it does not know the token"):
+                decoder.draft(999_999, np.zeros(decoder.hidden_size, np.float32))
+            decoder.close()
+    message = str(told.value)
+    assert message.startswith("the drafter's context could not be made: ")
+    assert "flash" in message.lower()
+
+
+def test_refused_weights_of_heads_say_why(library: Library) -> None:
+    assert NativeLog.connected is library.log
+    backend = CpuBackend(1)
+    arena = Arena(backend)
+    arena.tensor("F32", (1 << 24, 1 << 20))
+    with pytest.raises(NativeError) as told:
+        arena.allocate()
+    arena.close()
+    backend.close()
+    assert str(told.value).startswith("no memory for the weights of a drafter (llama.cpp: ")
+    assert "allocate" in str(told.value)
 
 
 def test_a_refused_pass_says_why(tiny: Path, library: Library) -> None:

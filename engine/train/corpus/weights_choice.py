@@ -19,7 +19,7 @@ from engine.llama.library import Library, devices
 from engine.llama.many import ManyContext, ManyOptions
 from engine.llama.model import Model, ModelOptions
 from engine.llama.native_context import PREFILL_CHUNK
-from engine.models.memory import free_ram
+from engine.models.memory import KV_BYTES, STATE_BYTES, free_ram
 from engine.train.corpus.disk import bytes_per_token
 from engine.train.corpus.settings import CollectSettings, read_layers
 
@@ -75,9 +75,10 @@ def shares(settings: CollectSettings, wanted: int, free: int) -> tuple[int, int]
     since held-out documents may have a context of their own.
     """
     info = inspect(Path(settings.target))
-    cell = 4 * max(info.head_count_kv, default=0) * (info.key_length + info.value_length) // 2
-    token = info.block_count * cell + bytes_per_token(info.embedding_length)
-    each, fixed = token * settings.sequence_length, 8 * PREFILL_CHUNK * info.vocabulary_size
+    kept = KV_BYTES * sum(info.kv_values[: info.trunk_layers])
+    token = kept + bytes_per_token(info.embedding_length)
+    each = token * settings.sequence_length + STATE_BYTES * sum(info.state_values)
+    fixed = 8 * PREFILL_CHUNK * info.vocabulary_size
     for collectors in range(wanted, 0, -1):
         sequences = (free // 2 // collectors - fixed) // each
         if sequences >= min(_FEW_SEQUENCES, settings.sequences):
