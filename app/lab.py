@@ -1,6 +1,7 @@
 """The Lab: measures drafters on the user's prompts with the loaded target, one after the other.
 
-For each drafter plain decoding and drafting take turns, so that a ratio never compares two loads.
+For each drafter plain decoding runs before and after drafting, so that a ratio never compares two
+loads, and what plain decoding differs from itself is known.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from engine.data.errors import BadOptionError, EngineError, RequestError, RunErr
 from engine.data.prompts import TrialPrompt
 
 _LOAD_SECONDS = 1800.0
+_REPLIES = 3  # to a prompt: plain, drafting, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ class LabRequest:
 class LabState(TaskState):
     """problems: drafters left out.
 
-    recommended: drafters to choose, empty for plain decoding; None before there is advice.
+    recommended: drafters to choose, empty for plain decoding; None before there is advice, and
+    where the noise is as large as the effect.
     predictions: label and expected speed-up of each drafter that was tried in short replies.
     """
 
@@ -110,7 +113,7 @@ class Lab:
         if self._loading.state()["progress"]:
             raise RequestError("a model is being loaded: wait until it is ready")
         prompts = len(request.prompts)
-        total = 2 * len(request.drafters) * prompts
+        total = _REPLIES * len(request.drafters) * prompts
         first = LabState(doing="starting", target=request.target, prompts=prompts, total=total)
         self.task.start(first, lambda: self._run(request))
 
@@ -121,7 +124,7 @@ class Lab:
         measured: list[LabDrafter] = []
         started = time.perf_counter()
         for number, drafter in enumerate(request.drafters):
-            done = number * 2 * len(request.prompts)
+            done = number * _REPLIES * len(request.prompts)
             follow = _Follower(self, drafter.label, done, started)
             try:
                 for taken in self._bench(request, drafter, follow).samples(request.prompts):
@@ -167,12 +170,14 @@ class Lab:
     ) -> None:
         """One change, so that a page that sees the end sees the advice too."""
         state = "stopped" if self.task.is_stopped() else "done" if samples else "failed"
-        sentence, recommended = "", None
+        sentence = ""
+        recommended: tuple[str, ...] | None = None
         if samples:
             candidates = [Candidate(one.mode, f"{one.label}, auto", one.label) for one in measured]
             advice = recommend(summarise(samples), candidates)
             sentence = advice.sentence
-            recommended = next((one.drafters for one in measured if one.mode == advice.mode), ())
+            chosen = next((one.drafters for one in measured if one.mode == advice.mode), ())
+            recommended = chosen if advice.settled else None
         self.task.change(
             state=state,
             doing="",
@@ -238,6 +243,9 @@ def _shown(report: BenchReport, measured: Sequence[LabDrafter]) -> tuple[dict[st
             "speedup": one.speedup,
             "low": one.speedup_low,
             "high": one.speedup_high,
+            "most": one.speedup_most,
+            "settled": one.speedup_settled,
+            "plain_difference": one.plain_difference,
             "acceptance_rate": one.acceptance_rate,
             "mean_accepted_length": one.mean_accepted_length,
             "by_category": _by_category(report, one),

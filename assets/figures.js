@@ -1,7 +1,7 @@
 /* The live panel: what the drafts of a reply bring and cost. */
 
 import { h, setText } from "./dom.js";
-import { count, length, percent, rate, seconds } from "./format.js";
+import { FEW, count, length, percent, rate, seconds, share } from "./format.js";
 import { drafterName, onNames } from "./names.js";
 
 const POSITIONS = 16;
@@ -70,7 +70,7 @@ export class Figures {
     this.body.hidden = false;
     setText(this.caption, caption);
     setText(this.big.speed, rate(stats.tokens_per_second));
-    setText(this.big.acceptance, percent(stats.acceptance_rate));
+    setText(this.big.acceptance, share(stats.accepted, stats.proposed));
     setText(this.big.length, length(stats.mean_accepted_length));
     setText(this.big.tokens, count(stats.emitted));
     this.showPositions(stats);
@@ -97,7 +97,8 @@ export class Figures {
       bar.title = `Position ${index + 1}: ${accepted[index]} of ${proposed[index]} accepted`;
       bar.setAttribute("aria-label", bar.title);
       bar.querySelector("i").style.height = `${100 * part}%`;
-      setText(bar.querySelector("b"), percent(part));
+      const few = `${accepted[index]}/${proposed[index]}`;
+      setText(bar.querySelector("b"), proposed[index] < FEW ? few : percent(part));
     }
   }
 
@@ -142,9 +143,9 @@ export class Figures {
     const body = h("tbody");
     for (const [name, { proposed, accepted }] of rows) {
       const numbers = `${count(accepted)} of ${count(proposed)}`;
-      const share = percent(proposed ? accepted / proposed : null);
+      const text = proposed < FEW ? "–" : percent(accepted / proposed);
       body.append(
-        h("tr", {}, h("th", {}, drafterName(name)), h("td", {}, numbers), h("td", {}, share)),
+        h("tr", {}, h("th", {}, drafterName(name)), h("td", {}, numbers), h("td", {}, text)),
       );
     }
     table.append(body);
@@ -165,8 +166,8 @@ function memberTable(members, kept, reached) {
   ]);
   for (const [name, agreed, asked] of [...rows, ["together", kept, reached]]) {
     const numbers = `${count(Math.round(agreed))} of ${count(asked)}`;
-    const share = percent(asked ? agreed / asked : null);
-    body.append(h("tr", {}, h("th", {}, name), h("td", {}, numbers), h("td", {}, share)));
+    const text = asked < FEW ? "–" : percent(agreed / asked);
+    body.append(h("tr", {}, h("th", {}, name), h("td", {}, numbers), h("td", {}, text)));
   }
   return h("table", { title }, h("thead", {}, h("tr", {}, ...names)), body);
 }

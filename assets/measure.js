@@ -71,7 +71,7 @@ export class Measure {
     setText(
       this.lead,
       target
-        ? `Each prompt is answered by ${modelName(target)} alone and with each drafter, in turns, with your settings. Chat messages wait their turn meanwhile.`
+        ? `Each prompt is answered by ${modelName(target)} alone before and after each drafter's turn, with your settings. Chat messages wait their turn meanwhile.`
         : "Choose a target first.",
     );
     const usable = this.page.modelBar.drafters.options.filter((option) => option.reason === null);
@@ -137,9 +137,10 @@ export class Measure {
     this.advice.hidden = !text;
     if (!text) return;
     const use = () => this.apply(target, recommended);
+    this.advice.replaceChildren(h("p", {}, text));
+    if (recommended === null) return; // not settled: measure more prompts
     const label = recommended.length ? "Use this" : "Use plain decoding";
-    this.advice.replaceChildren(
-      h("p", {}, text),
+    this.advice.append(
       h("button", { type: "button", class: "button primary", onclick: use }, label),
     );
   }

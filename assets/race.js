@@ -1,7 +1,7 @@
 /* The race: one prompt, plain and speculative, replayed side by side on one clock. */
 
 import { h, setText } from "./dom.js";
-import { length, percent, rate, sentence } from "./format.js";
+import { length, percent, rate, sentence, share } from "./format.js";
 import { KIND, TEXT } from "./source.js";
 
 const KIND_CLASS = { a: "accepted", c: "correction", b: "bonus", p: "plain" };
@@ -122,12 +122,22 @@ export class Race {
   }
 
   tell() {
-    const { speedup, same_text: same } = this.state;
+    const { same_text: same } = this.state;
     const text = same
       ? "Both wrote the same text."
       : "The texts differ where two tokens are nearly equally likely.";
-    setText(this.status, `Writing was ${speedup.toFixed(2)} times as fast with drafts. ${text}`);
+    setText(this.status, `${verdictOf(this.state)} ${text}`);
   }
+}
+
+/** How much faster it was, beside what plain decoding differed from itself. */
+function verdictOf({ speedup, plain_difference: difference, stands_out: standsOut }) {
+  if (speedup === null) return "Nothing was written, so there is no speed to compare.";
+  const noise = `plain decoding's own two runs differed by ${percent(difference)}`;
+  const faster = `Writing was ${speedup.toFixed(2)} times as fast with drafts`;
+  return standsOut
+    ? `${faster}; ${noise}.`
+    : `${faster}, which says nothing here: ${noise}, and one prompt cannot tell such a difference from noise.`;
 }
 
 /** One lane: its text so far, and a clock that stops when it is done. */
@@ -181,7 +191,7 @@ class Runner {
       return `${this.count} tokens · ${rate(this.count / Math.max(now - prefill, 0.01))}/s`;
     const parts = [`${this.count} tokens`, `${rate(stats.tokens_per_second)}/s`];
     if (stats.proposed) {
-      parts.push(`${percent(stats.acceptance_rate)} accepted`);
+      parts.push(`${share(stats.accepted, stats.proposed)} accepted`);
       parts.push(`${length(stats.mean_accepted_length)} tokens a round`);
     }
     return parts.join(" · ");

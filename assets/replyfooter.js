@@ -1,7 +1,7 @@
 /* The foot of a reply: its figures, and what can be done with it. */
 
 import { copyText, h, iconButton } from "./dom.js";
-import { count, length, percent, rate, seconds } from "./format.js";
+import { count, length, rate, seconds, share } from "./format.js";
 import { FINISHES } from "./words.js";
 
 const NOT_EXACT =
@@ -34,7 +34,7 @@ function speedOf(stats) {
   }
   if (stats.proposed) {
     const drafts = `${count(stats.accepted)} of ${count(stats.proposed)} drafts accepted`;
-    figures.push([`${percent(stats.acceptance_rate)} accepted`, drafts]);
+    figures.push([`${share(stats.accepted, stats.proposed)} accepted`, drafts]);
     const mean = "mean accepted length: tokens per pass of the target";
     figures.push([`${length(stats.mean_accepted_length)} per round`, mean]);
   }

@@ -1,25 +1,23 @@
-"""Samples to figures: speed-ups prompt by prompt, geometric means, bootstrap intervals."""
+"""Samples to figures: speed-ups prompt by prompt, within what is possible, and their intervals."""
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from engine.bench.oracles import OracleLosses, pooled
 from engine.bench.samples import PLAIN, BenchSample
+from engine.bench.speeds import Noise, bounded_by, noise_of, speed_of
+from engine.control.speedup import speed_up
 
 REPORT_VERSION = 1
-_RESAMPLES = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A geometric mean over prompts, with its 95 % bootstrap interval over prompts."""
+    """A geometric mean over prompts, with its 95 % interval."""
 
     mean: float
     low: float
@@ -29,7 +27,14 @@ class Ratio:
 @dataclass(frozen=True, slots=True)
 class ModeFigures:
     """A mode over some prompts. speedup: geometric mean of plain's time per token over this
-    mode's, prompt by prompt, with a 95 % bootstrap interval over prompts.
+    mode's, prompt by prompt, with a 95 % interval, within what is possible
+    (engine/control/speedup.py).
+
+    speedup_most: the bound. bounded_by: what it is of: tokens a round, and the passes' times where
+    the mode tells them. speedup_settled: whether the interval leaves out plain decoding's speed;
+    prompts_needed: about how many would show an effect of this size, None for more than can be
+    asked. clock_speedup: without the bound. plain_difference: of plain decoding's two replies to a
+    prompt, as a share.
 
     tokens_per_second: median over prompts, prefill apart. acceptance_by_position: accepted over
     verified at depth 1, 2, ... Shares and overhead are None where a mode does not tell them.
@@ -61,6 +66,12 @@ class ModeFigures:
     oracle_speedup: float | None
     oracle_losses: OracleLosses | None
     predicted_speedup: float | None
+    speedup_most: float | None = None
+    bounded_by: str | None = None
+    speedup_settled: bool = True
+    prompts_needed: int | None = None
+    clock_speedup: float | None = None
+    plain_difference: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +115,21 @@ class BenchReport:
 
 
 def summarise(samples: Sequence[BenchSample]) -> BenchReport:
-    """Figures of all prompts and of each category; there must be at least one sample."""
-    categories = dict.fromkeys(sample.category for sample in samples)
-    overall = _figures(samples)
+    """Figures of all prompts and of each category; there must be at least one sample.
+
+    A reply without a token has no speed and counts in no figure.
+    """
+    timed = [sample for sample in samples if sample.has_speed]
+    categories = dict.fromkeys(sample.category for sample in timed)
+    noise = noise_of(timed)
+    overall = _figures(timed, noise)
     return BenchReport(
         overall=overall,
         by_category={
-            category: _figures([sample for sample in samples if sample.category == category])
+            category: _figures([one for one in timed if one.category == category], noise)
             for category in categories
         },
-        peer=_compare_peers(overall, samples),
+        peer=_compare_peers(overall, timed),
         pass_seconds=_pass_seconds(samples),
         samples=tuple(samples),
     )
@@ -123,17 +139,8 @@ def compare(samples: Sequence[BenchSample], ours: str, theirs: str) -> Ratio:
     """How much faster one mode is than another, on the prompts that both answered."""
     times = {one.prompt: one.seconds_per_token for one in samples if one.mode == theirs}
     pairs = [one for one in samples if one.mode == ours and one.prompt in times]
-    return geometric_mean([times[one.prompt] / one.seconds_per_token for one in pairs])
-
-
-def geometric_mean(ratios: Sequence[float]) -> Ratio:
-    """Interval: quantiles of the mean when prompts are drawn anew."""
-    logs = np.log(np.asarray(ratios))
-    generator = np.random.Generator(np.random.Philox(2000))
-    picks = generator.integers(0, len(logs), (_RESAMPLES, len(logs)))
-    means = np.exp(logs[picks].mean(axis=1))
-    low, high = np.quantile(means, [0.025, 0.975])
-    return Ratio(math.exp(float(logs.mean())), float(low), float(high))
+    found = speed_up([times[one.prompt] / one.seconds_per_token for one in pairs])
+    return Ratio(found.mean, found.low, found.high)
 
 
 def _compare_peers(
@@ -156,15 +163,15 @@ def _pass_seconds(samples: Sequence[BenchSample]) -> dict[int, float]:
     return {rows: statistics.median(seen[rows]) for rows in sorted(seen)}
 
 
-def _figures(samples: Sequence[BenchSample]) -> tuple[ModeFigures, ...]:
+def _figures(samples: Sequence[BenchSample], noise: Noise) -> tuple[ModeFigures, ...]:
     by_mode: dict[str, list[BenchSample]] = {}
     for sample in samples:
         by_mode.setdefault(sample.mode, []).append(sample)
-    return tuple(_mode_figures(mode, taken) for mode, taken in by_mode.items())
+    return tuple(_mode_figures(mode, taken, noise) for mode, taken in by_mode.items())
 
 
-def _mode_figures(mode: str, samples: Sequence[BenchSample]) -> ModeFigures:
-    speedup = geometric_mean([sample.speedup for sample in samples])
+def _mode_figures(mode: str, samples: Sequence[BenchSample], noise: Noise) -> ModeFigures:
+    speedup = speed_of(samples, noise)
     seconds = _total(samples, lambda one: one.stats.decode_seconds)
     emitted = sum(sample.stats.emitted for sample in samples)
     proposed = sum(sample.stats.proposed for sample in samples)
@@ -200,7 +207,13 @@ def _mode_figures(mode: str, samples: Sequence[BenchSample]) -> ModeFigures:
         oracle_share=None if oracle is None else oracle.share,
         oracle_speedup=None if oracle is None else oracle.best_speed_up,
         oracle_losses=None if oracle is None else oracle.losses,
-        predicted_speedup=geometric_mean(predicted).mean if predicted else None,
+        predicted_speedup=speed_up(predicted).mean if predicted else None,
+        speedup_most=speedup.most if mode != PLAIN else None,
+        bounded_by=bounded_by(samples, speedup),
+        speedup_settled=speedup.settled or mode == PLAIN,
+        prompts_needed=None if speedup.settled or mode == PLAIN else speedup.needed,
+        clock_speedup=speedup.clock,
+        plain_difference=noise.repeats.difference if mode == PLAIN else None,
     )
 
 

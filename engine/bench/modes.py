@@ -119,7 +119,7 @@ AUTO = 0
 """Among lengths of drafts: as far as pays."""
 
 
-def _remembers(drafter: str) -> bool:
+def remembers(drafter: str) -> bool:
     """Whether it would know the reply to a prompt that it saw answered before."""
     return any(kind_named(leaf.kind).remembers for leaf in parse_expression(drafter).leaves())
 
@@ -131,7 +131,7 @@ def length_groups(drafter: str, fixed: Sequence[int]) -> list[tuple[int, ...]]:
     before, so it is loaded once for each.
     """
     lengths = (AUTO, *fixed)
-    if _remembers(drafter):
+    if remembers(drafter):
         return [(length,) for length in lengths]
     return [lengths]
 
@@ -148,7 +148,7 @@ def drafting_modes(
         if length == AUTO:
             params = DraftParams(speculate="auto")
             auto = _mode(f"{drafter} auto", engine, settings, params, drafter)
-            predict = None if _remembers(drafter) else _predictor(engine, settings)
+            predict = None if remembers(drafter) else _predictor(engine, settings)
             longest = params.longest_draft
             modes.append(replace(auto, decides=True, draft_max=longest, predict=predict))
         else:

@@ -1,7 +1,9 @@
 """Every prompt in every mode, interleaved.
 
-Ratios come from one run in which the modes take turns (A B C, B C A, ...), so that a machine whose
-speed drifts treats all of them alike.
+Ratios come from one run in which the modes take turns. Plain decoding answers each prompt twice,
+before the drafting modes and after them, which change places (plain A B plain, plain B A plain): a
+machine whose speed drifts treats all of them alike, and what plain decoding's two replies differ by
+is the noise that every figure has.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from engine.bench.samples import (
     BenchReply,
     BenchSample,
     Difference,
+    between,
+    passed,
     seconds_per_token,
 )
 from engine.data.errors import BadOptionError, RunError
@@ -93,22 +97,28 @@ class Bench:
         Whoever stops early keeps complete prompts only.
         """
         check_prompts(prompts)
-        self._done, self._total = 0, len(prompts) * len(self._modes)
+        plain, *drafting = self._modes
+        self._done, self._total = 0, len(prompts) * (len(self._modes) + 1)
         for mode in self._modes:
             self._tell(f"{mode.name}: warming up")
             mode.reply(_WARM_UP)
         self._predict(prompts)
         self._started = time.perf_counter()
         for index, prompt in enumerate(prompts):
-            taken: dict[str, BenchReply] = {}
+            taken = {PLAIN: self._reply(plain, prompt)}
             # Another mode starts each time: whoever comes first finds a cooler machine.
-            for offset in range(len(self._modes)):
-                mode = self._modes[(index + offset) % len(self._modes)]
-                self._tell(mode.name)
-                taken[mode.name] = mode.reply(prompt)
-                self._done += 1
+            for offset in range(len(drafting)):
+                mode = drafting[(index + offset) % len(drafting)]
+                taken[mode.name] = self._reply(mode, prompt)
+            again = self._reply(plain, prompt)
             self._tell("")
-            yield self._compared(prompt, taken)
+            yield self._compared(prompt, taken, again)
+
+    def _reply(self, mode: BenchMode, prompt: TrialPrompt) -> BenchReply:
+        self._tell(mode.name)
+        reply = mode.reply(prompt)
+        self._done += 1
+        return reply
 
     def _predict(self, prompts: Sequence[TrialPrompt]) -> None:
         for mode in self._modes:
@@ -126,12 +136,13 @@ class Bench:
         self._on_progress(BenchProgress(self._done, self._total, doing, seconds, left, predicted))
 
     def _compared(
-        self, prompt: TrialPrompt, taken: dict[str, BenchReply]
+        self, prompt: TrialPrompt, taken: dict[str, BenchReply], again: BenchReply
     ) -> tuple[BenchSample, ...]:
         plain = taken[PLAIN].finished
         replies = [(mode, taken[mode.name]) for mode in self._modes]
-        for _, reply in replies:
+        for reply in (*taken.values(), again):
             self._times.add(reply)
+        measured = (seconds_per_token(plain.stats), seconds_per_token(again.finished.stats))
         samples = []
         for mode, reply in replies:
             if reply.finished.prompt_tokens != plain.prompt_tokens:
@@ -144,7 +155,7 @@ class Bench:
             difference = None
             if same is False:
                 difference = self._difference(prompt, plain.tokens, reply.finished.tokens)
-            sample = _sample(mode, prompt, reply, seconds_per_token(plain.stats))
+            sample = _sample(mode, prompt, reply, measured)
             oracle = oracle_of(mode, replies, self._times) if self._greedy else None
             judged = replace(sample, same_text=same, difference=difference, oracle=oracle)
             samples.append(replace(judged, predicted=self._predicted.get(mode.name)))
@@ -162,7 +173,7 @@ class Bench:
 
 
 def _sample(
-    mode: BenchMode, prompt: TrialPrompt, reply: BenchReply, plain_seconds: float
+    mode: BenchMode, prompt: TrialPrompt, reply: BenchReply, plain: tuple[float, float]
 ) -> BenchSample:
     return BenchSample(
         mode=mode.name,
@@ -170,10 +181,9 @@ def _sample(
         category=prompt.category,
         stats=reply.finished.stats,
         prompt_tokens=reply.finished.prompt_tokens,
-        plain_seconds_per_token=plain_seconds,
+        plain_seconds_per_token=between(*plain),
+        plain_measured=plain,
         memory_bytes=reply.memory_bytes,
-        passes=tuple(
-            (1 + len(trace.proposed), round(trace.seconds.target, 6)) for trace in reply.rounds
-        ),
+        passes=tuple(map(passed, reply.rounds)),
         is_peer=mode.is_peer,
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.control.oracle import OracleReport
+from engine.control.speedup import most_speedup
 from engine.data.events import Finished
 from engine.data.prompts import TrialPrompt
 from engine.data.rounds import RoundTrace
@@ -56,7 +58,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class BenchSample:
-    """One reply. plain_seconds_per_token: of plain decoding on the same prompt, next to it.
+    """One reply. plain_seconds_per_token: of plain decoding on the same prompt, the mean (of the
+    logarithms) of plain_measured: before the other modes and after them.
 
     same_text: equal to plain's; None for plain itself and for sampled text. passes: rows and
     seconds of every target pass, as they were in the rounds. oracle: what the best schedule would
@@ -77,14 +80,38 @@ class BenchSample:
     is_peer: bool = False
     oracle: OracleReport | None = None
     predicted: float | None = None
+    plain_measured: tuple[float, ...] = ()
 
     @property
     def seconds_per_token(self) -> float:
+        if self.mode == PLAIN:
+            return self.plain_seconds_per_token
         return seconds_per_token(self.stats)
 
     @property
+    def has_speed(self) -> bool:
+        """A reply without a token, or without time, has none."""
+        times = (self.plain_seconds_per_token, self.seconds_per_token)
+        return self.stats.emitted > 0 and min(times) > 0.0
+
+    @property
+    def measured_speedup(self) -> float:
+        """By the clock alone, whatever it says."""
+        return self.plain_seconds_per_token / self.seconds_per_token if self.has_speed else 0.0
+
+    def most_speedup(self, ratios: Mapping[int, float] | None = None) -> float | None:
+        """The bound, with pass_ratios of engine.control.speedup if they are known. None for another
+        program: its passes are not those of our plain decoding."""
+        if self.is_peer:
+            return None
+        widths = [rows for rows, _ in self.passes]
+        return most_speedup(self.stats.emitted, self.stats.rounds, widths, ratios)
+
+    @property
     def speedup(self) -> float:
-        return self.plain_seconds_per_token / self.seconds_per_token
+        """What the clock says, within what the tokens a round allow."""
+        most = self.most_speedup()
+        return self.measured_speedup if most is None else min(self.measured_speedup, most)
 
     def to_json(self) -> dict[str, Any]:
         """`sample_from_json` makes the same sample of it, for all figures of a bench."""
@@ -95,7 +122,9 @@ class BenchSample:
             "prompt": self.prompt,
             "prompt_tokens": self.prompt_tokens,
             "plain_seconds_per_token": self.plain_seconds_per_token,
+            "plain_measured": list(self.plain_measured),
             "speedup": self.speedup,
+            "measured_speedup": self.measured_speedup,
             "same_text": self.same_text,
             "difference": difference,
             "memory_bytes": self.memory_bytes,
@@ -110,6 +139,16 @@ class BenchSample:
 def seconds_per_token(stats: Stats) -> float:
     """Decode time, prefill apart."""
     return stats.decode_seconds / max(1, stats.emitted)
+
+
+def passed(trace: RoundTrace) -> tuple[int, float]:
+    """Rows and seconds of a round's pass."""
+    return 1 + len(trace.proposed), round(trace.seconds.target, 6)
+
+
+def between(before: float, after: float) -> float:
+    """Seconds a token of plain decoding while something else ran between two replies of its own."""
+    return math.sqrt(before * after)
 
 
 def sample_from_json(data: Mapping[str, Any]) -> BenchSample:
@@ -129,6 +168,7 @@ def sample_from_json(data: Mapping[str, Any]) -> BenchSample:
         is_peer=bool(data["is_peer"]),
         oracle=_oracle_from_json(data["oracle"]),
         predicted=data.get("predicted"),
+        plain_measured=tuple(float(one) for one in data.get("plain_measured", ())),
     )
 
 

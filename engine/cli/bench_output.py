@@ -15,6 +15,7 @@ from engine.bench.report import (
     html_report,
     oracle_sentences,
     peer_sentence,
+    plain_sentences,
     prediction_sentences,
 )
 from engine.bench.run import BenchProgress
@@ -131,7 +132,7 @@ class BenchFiles:
 
     def _html(self, report: BenchReport) -> str:
         notes = [_recommendation(report), peer_sentence(report), *oracle_sentences(report)]
-        notes += prediction_sentences(report)
+        notes += [*prediction_sentences(report), *plain_sentences(report)]
         measured = self._measured(report)
         if measured < self.conditions.prompts:
             notes.append(f"Incomplete: {measured} of {self.conditions.prompts} prompts.")
@@ -170,7 +171,8 @@ def report_lines(report: BenchReport) -> list[str]:
         lines.extend(_line(category, figures) for figures in modes if figures.mode != PLAIN)
     passes = "  ".join(f"{n}: {1e3 * value:.0f}" for n, value in report.pass_seconds.items())
     lines.append(f"T(n) in ms, medians of all rounds: {passes}")
-    lines.append("Each prompt is asked once in each mode, its cache cleared before.")
+    lines.append("Each prompt is asked in each mode, its cache cleared before; plain's twice.")
+    lines.extend(plain_sentences(report))
     lines.extend((*oracle_sentences(report), *prediction_sentences(report)))
     lines.extend(line for line in (peer_sentence(report), _recommendation(report)) if line)
     return lines
@@ -193,6 +195,8 @@ _HEADER = (
 
 def _line(category: str, figures: ModeFigures) -> str:
     interval = f"{figures.speedup_low:.2f}-{figures.speedup_high:.2f}"
+    if figures.prompts == 1 or figures.mode == PLAIN:
+        interval = ""
     rate = "" if figures.acceptance_rate is None else f"{figures.acceptance_rate:.0%}"
     same = "" if figures.same_text is None else f"{figures.same_text}/{figures.prompts}"
     gap = "" if figures.largest_gap is None else f" gap {figures.largest_gap:.2f}"

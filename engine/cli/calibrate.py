@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from engine.bench.modes import remembers
+from engine.bench.samples import BenchReply
+from engine.bench.speeds import speed_up_of
 from engine.cli.engine_access import open_engine, show_steps
 from engine.cli.options import add_load_options, existing_file, load_request
 from engine.cli.parser import Subparsers
+from engine.control.cost import CostModel
+from engine.control.speed_record import SpeedRecord
 from engine.data.errors import BadOptionError, RunError
 from engine.data.events import Finished
 from engine.data.loaded import DraftSpeed, LoadedSummary, SpeedSummary
 from engine.data.request import DraftParams, GenerateRequest, Message
+from engine.data.rounds import RoundTrace
 from engine.process.client import EngineClient
 
 _PROBE_TOKENS = 64
@@ -41,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise BadOptionError("--prompt-file needs a --drafter whose speed-up is to be predicted")
     with open_engine(arguments) as client:
         loaded = client.calibrate(load_request(arguments), show_steps())
-        probe = _probe(client, arguments.prompt_file) if arguments.prompt_file else {}
+        probe = _probe(client, arguments) if arguments.prompt_file else {}
         speed = _speed(client.loaded or loaded)
     if arguments.json:
         head = {"target": arguments.target, "drafter": arguments.drafter}
@@ -57,30 +63,54 @@ def _speed(loaded: LoadedSummary) -> SpeedSummary:
     return loaded.speed
 
 
-def _probe(client: EngineClient, file: Path) -> dict[str, Any]:
-    """A short reply to learn from, a prediction, then a longer one each way to compare with."""
+def _probe(client: EngineClient, arguments: argparse.Namespace) -> dict[str, Any]:
+    """A short reply and a prediction from it, then a longer one between two plain ones.
+
+    Of a drafter that remembers texts nothing is predicted: it would know the longer reply.
+    """
+    file: Path = arguments.prompt_file
     text = file.read_text(encoding="utf-8", errors="replace").strip()
     if not text:
         raise BadOptionError(f"{file} is empty")
-    _reply(client, text, DraftParams(), _PROBE_TOKENS)
-    predicted = _speed(client.loaded).predicted.get("greedy") if client.loaded else None
-    plain = _reply(client, text, DraftParams(speculate="off"), 2 * _PROBE_TOKENS)
+    off = DraftParams(speculate="off")
+    predicted = None
+    if not remembers(arguments.drafter):
+        short = _reply(client, text, DraftParams(), _PROBE_TOKENS)
+        predicted = _predicted(short.rounds, _speed(client.loaded)) if client.loaded else None
+    plain = _reply(client, text, off, 2 * _PROBE_TOKENS)
     auto = _reply(client, text, DraftParams(), 2 * _PROBE_TOKENS)
-    measured = _seconds_per_token(plain) / _seconds_per_token(auto)
-    return {"predicted": predicted, "measured": measured}
+    again = _reply(client, text, off, 2 * _PROBE_TOKENS)
+    found = speed_up_of(auto, plain, again)
+    return {
+        "predicted": predicted,
+        "measured": None if found is None else found.speed.mean,
+        "measured_low": None if found is None else found.speed.low,
+        "measured_high": None if found is None else found.speed.high,
+        "settled": found is not None and found.stands_out,
+        "plain_difference": None if found is None else found.plain_difference,
+    }
 
 
-def _seconds_per_token(reply: Finished) -> float:
-    return reply.stats.decode_seconds / max(1, reply.stats.emitted)
+def _predicted(rounds: Sequence[RoundTrace], speed: SpeedSummary) -> float | None:
+    """From what passes cost here, and what these rounds wrote."""
+    cost, record = CostModel(speed.passes), SpeedRecord()
+    for trace in rounds:
+        seconds = trace.seconds.draft + cost.pass_seconds(1 + len(trace.proposed))
+        emitted = len(trace.emitted)
+        record.add(emitted, emitted * cost.pass_seconds(1), seconds)
+    return record.of_this_reply
 
 
-def _reply(client: EngineClient, text: str, drafting: DraftParams, tokens: int) -> Finished:
+def _reply(client: EngineClient, text: str, drafting: DraftParams, tokens: int) -> BenchReply:
     request = GenerateRequest(
         messages=(Message("user", text),), max_tokens=tokens, drafting=drafting, overflow="trim"
     )
+    rounds: list[RoundTrace] = []
     for event in client.generate(request).events():
+        if isinstance(event, RoundTrace):
+            rounds.append(event)
         if isinstance(event, Finished):
-            return event
+            return BenchReply(event, tuple(rounds))
     raise RunError("the reply ended without its last event")
 
 
@@ -101,9 +131,18 @@ def _lines(target: str, speed: SpeedSummary, probe: Mapping[str, Any]) -> list[s
         lines += _drafter_lines(drafter)
     if probe:
         predicted = probe["predicted"]
-        shown = "too few drafted tokens to tell" if predicted is None else f"{predicted:.2f}x"
-        lines.append(f"on this text: predicted {shown}, measured {probe['measured']:.2f}x")
+        shown = "nothing predicted" if predicted is None else f"predicted {predicted:.2f}x"
+        lines.append(f"on this text: {shown}, {_measured_text(probe)}")
     return lines
+
+
+def _measured_text(probe: Mapping[str, Any]) -> str:
+    if probe["measured"] is None:
+        return "nothing measured: no token was written"
+    interval = f"{probe['measured_low']:.2f} to {probe['measured_high']:.2f}x"
+    known = interval if probe["settled"] else "not settled"
+    noise = f"plain decoding's own two replies differed by {probe['plain_difference']:.0%}"
+    return f"measured {probe['measured']:.2f}x ({known}: {noise})"
 
 
 def _drafter_lines(drafter: DraftSpeed) -> list[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from engine.control.cost import CostModel
+from engine.control.speedup import PAYS
 from engine.data.loaded import BreakEven
 
 _PATH = re.compile(r"[^(),:]*/|\.gguf")
@@ -22,7 +23,9 @@ def break_evens(
 
 
 def _break_even(cost: CostModel, step: float, length: int) -> BreakEven:
-    rounds = (length * step + cost.pass_seconds(length + 1)) / cost.pass_seconds(1)
+    plain = cost.pass_seconds(1)
+    # No pass is quicker than one of a single row: where it seemed to be, that was noise.
+    rounds = (length * step + max(plain, cost.pass_seconds(length + 1))) / plain
     most = (length + 1) / rounds
     if most <= 1.0:
         return BreakEven(length, None, most)
@@ -36,9 +39,10 @@ def _break_even(cost: CostModel, step: float, length: int) -> BreakEven:
     return BreakEven(length, high, most)
 
 
-def advice(drafter: str, evens: Sequence[BreakEven]) -> str:
-    """One sentence on whether this drafter can pay."""
-    possible = [even for even in evens if even.acceptance is not None]
+def advice(drafter: str, evens: Sequence[BreakEven], spread: float = 0.0) -> str:
+    """One sentence on whether this drafter can pay. spread: what passes of one width differed by
+    when they were measured, as a share."""
+    possible = [even for even in evens if even.acceptance is not None and even.most >= PAYS]
     name = f"Drafting with {_PATH.sub('', drafter)}"
     if not possible:
         return (
@@ -50,7 +54,12 @@ def advice(drafter: str, evens: Sequence[BreakEven]) -> str:
     needed = easiest.acceptance or 0.0
     tokens = "token" if easiest.length == 1 else "tokens"
     condition = f"with {easiest.length} {tokens} a round, {needed:.0%} have to be right"
-    limit = f"at best {fastest.most:.1f} times as fast"
+    limit = f"at best {fastest.most:.2f} times as fast"
+    if fastest.most < PAYS * (1.0 + spread):
+        return (
+            f"Whether {name[0].lower()}{name[1:]} can pay here is not settled: {limit}, and passes "
+            f"that should take alike differed by {spread:.0%}; calibrate on a quieter machine."
+        )
     if needed > _HOPELESS:
         return f"{name} hardly ever pays here: {condition}, {limit}."
     if needed > _HARD:

@@ -11,7 +11,8 @@ from engine.data.request import LoadRequest
 @dataclass(frozen=True, slots=True)
 class BreakEven:
     """acceptance: chance per token above which drafting `length` tokens a round beats plain
-    decoding; None where not even a drafter that is always right does. most: its speed-up then."""
+    decoding; None where not even a drafter that is always right does. most: its speed-up then,
+    which is never more than the tokens of such a round."""
 
     length: int
     acceptance: float | None

@@ -31,7 +31,7 @@ class RoundClock:
     def finish_round(self) -> RoundSeconds:
         now = time.perf_counter()
         draft, target = self._parts["draft"], self._parts["target"]
-        seconds = RoundSeconds(draft, target, now - self._started - draft - target)
+        seconds = RoundSeconds(draft, target, max(0.0, now - self._started - draft - target))
         self._started = now
         self._parts = {"draft": 0.0, "target": 0.0}
         return seconds

@@ -24,11 +24,14 @@ _REPEATS = {False: (2, 5), True: (3, 9)}
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """passes: seconds of T(n) by width n, after few tokens. growth: seconds that every cached
-    token adds to it. prefill: prompt tokens per second."""
+    token adds to it. prefill: prompt tokens per second.
+
+    spread: what passes of one width differed by, as a share."""
 
     passes: Mapping[int, float]
     growth: Mapping[int, float]
     prefill: float
+    spread: float = 0.0
 
     def scaled(self, factor: float) -> Calibration:
         """The same on a machine that is slower by this factor."""
@@ -36,6 +39,7 @@ class Calibration:
             {width: factor * seconds for width, seconds in self.passes.items()},
             {width: factor * seconds for width, seconds in self.growth.items()},
             self.prefill / factor,
+            self.spread,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -43,6 +47,7 @@ class Calibration:
             "passes": {str(width): seconds for width, seconds in self.passes.items()},
             "growth": {str(width): seconds for width, seconds in self.growth.items()},
             "prefill": self.prefill,
+            "spread": self.spread,
         }
 
     @staticmethod
@@ -51,9 +56,10 @@ class Calibration:
         passes = {int(width): float(value) for width, value in content["passes"].items()}
         growth = {int(width): float(value) for width, value in content["growth"].items()}
         prefill = float(content["prefill"])
-        if 1 not in passes or min(passes.values()) <= 0.0 or prefill <= 0.0:
+        spread = float(content.get("spread", 0.0))
+        if 1 not in passes or min(passes.values()) <= 0.0 or prefill <= 0.0 or not spread >= 0.0:
             raise ValueError("not a calibration")
-        return Calibration(passes, growth, prefill)
+        return Calibration(passes, growth, prefill, spread)
 
 
 def calibrate(
@@ -75,7 +81,8 @@ def calibrate(
     context.clear()
     _feed(context, token, min(_SHALLOW, context.length_limit - max(widths)))
     report(0.1)
-    passes = _median_passes(context, token, widths, _REPEATS[thorough], budget, clock)
+    taken = _timed_passes(context, token, widths, _REPEATS[thorough], budget, clock)
+    passes = _typical_passes(taken)
     report(0.6)
     shallow = len(context.tokens)
     deep = min(shallow + _PREFILL[thorough], context.length_limit - max(widths))
@@ -87,10 +94,12 @@ def calibrate(
     growth = {}
     if deep > shallow and clock() - begun < _PATIENCE * budget:
         few = [width for width in _DEEP_WIDTHS if width in widths]
-        later = _median_passes(context, token, few, (2, 3), budget / 2, clock)
+        later = _typical_passes(_timed_passes(context, token, few, (2, 3), budget / 2, clock))
         growth = {n: max(0.0, later[n] - passes[n]) / (deep - shallow) for n in few}
     context.clear()
-    return Calibration(passes, growth, prefill or max(widths) / passes[max(widths)])
+    prefill = prefill or max(widths) / passes[max(widths)]
+    spread = statistics.median(map(_disagreement, taken.values()))
+    return Calibration(passes, growth, prefill, round(spread, 4))
 
 
 def measure_passes(
@@ -102,7 +111,8 @@ def measure_passes(
     context.clear()
     _feed(context, token, min(_SHALLOW, context.length_limit - max(widths)))
     bounds = (repeats, repeats)
-    passes = _median_passes(context, token, widths, bounds, float("inf"), time.perf_counter)
+    taken = _timed_passes(context, token, widths, bounds, float("inf"), time.perf_counter)
+    passes = _typical_passes(taken)
     context.clear()
     return passes
 
@@ -125,15 +135,16 @@ def _feed(context: Context, token: int, length: int) -> None:
 _CHUNK = 256
 
 
-def _median_passes(
+def _timed_passes(
     context: Context,
     token: int,
     widths: Sequence[int],
     repeats: tuple[int, int],
     budget: float,
     clock: Callable[[], float],
-) -> dict[int, float]:
-    """repeats: at least and at most; budget: seconds after which a pass of each is enough."""
+) -> dict[int, list[float]]:
+    """Seconds of every pass by width. repeats: at least and at most; budget: seconds after which a
+    pass of each is enough."""
     length = len(context.tokens)
     taken: dict[int, list[float]] = {width: [] for width in widths}
     begun = clock()
@@ -149,6 +160,10 @@ def _median_passes(
             context.extend([token] * width)
             taken[width].append(clock() - started)
             context.truncate(length)
+    return taken
+
+
+def _typical_passes(taken: Mapping[int, Sequence[float]]) -> dict[int, float]:
     return _never_falling({width: _typical(times) for width, times in taken.items()})
 
 
@@ -168,5 +183,10 @@ def _typical(times: Sequence[float]) -> float:
 
 
 def _agree(times: Sequence[float]) -> bool:
+    return _disagreement(times) <= _AGREEMENT
+
+
+def _disagreement(times: Sequence[float]) -> float:
+    """Median deviation from the median, as a share of it."""
     middle = statistics.median(times)
-    return statistics.median(abs(one - middle) for one in times) <= _AGREEMENT * middle
+    return statistics.median(abs(one - middle) for one in times) / middle if middle else 0.0

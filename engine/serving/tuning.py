@@ -180,7 +180,8 @@ class PairSpeed:
         for name, one in self.costs.items():
             if one.step > 0.0:
                 evens = break_evens(cost, one.step)
-                speeds.append(DraftSpeed(name, one.step, one.token, evens, advice(name, evens)))
+                said = advice(name, evens, self.calibration.spread)
+                speeds.append(DraftSpeed(name, one.step, one.token, evens, said))
         return SpeedSummary(
             self.calibration.passes,
             self.calibration.prefill,

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.control.cost import CostModel
+from engine.control.speedup import PAYS
 from engine.data.folders import DataFolder
 from engine.files.gguf import GgufInfo, inspect
 from engine.files.measurements import Measurements
@@ -23,7 +24,6 @@ from engine.train.curves import CURVES, Curve
 from engine.train.fitting import plan_budget
 from engine.train.training import HeadKind, TrainSettings
 
-PAYS = 1.03
 _Q8_0 = 34 / 32  # bytes a weight
 _SHARE_OF_PROMPTS = 1.3  # what prompts and waiting add to the time of generating answers
 
@@ -109,7 +109,7 @@ def forecast(
         path *= hit
         accepted += path
         steps = 1 if kind == "medusa" else number
-        gain = accepted * plain / (cost.pass_seconds(number + 1) + steps * step)
+        gain = accepted * plain / (max(plain, cost.pass_seconds(number + 1)) + steps * step)
         if gain > best:
             best, length = gain, number
     return Forecast(kind, tokens, hits, length, best)

@@ -26,7 +26,7 @@ def open_lab_running(page: Page) -> None:
 def test_measuring_ends_in_advice_that_one_click_takes(page: Page) -> None:
     open_lab(page)
     page.locator(".lab-way", has_text="SmolLM2 Draft 30M").locator("input").check()
-    page.fill("#lab-count", "2")
+    page.fill("#lab-count", "6")
     page.click("text=Measure >> nth=-1")
     advice = page.locator(".lab-advice")
     rows = page.locator(".lab-results tbody tr")
@@ -40,6 +40,18 @@ def test_measuring_ends_in_advice_that_one_click_takes(page: Page) -> None:
     expect(page.locator(".engine-status.ready")).to_contain_text(
         re.compile("n-gram lookup|SmolLM2 Draft 30M")
     )
+
+
+def test_one_prompt_is_no_advice_to_take(page: Page) -> None:
+    open_lab(page)
+    page.fill("#lab-count", "1")
+    page.click("text=Measure >> nth=-1")
+    advice = page.locator(".lab-advice")
+    expect(advice).to_contain_text("on one prompt, which settles nothing")
+    expect(advice.locator("button")).to_have_count(0)
+    rows = page.locator(".lab-results tbody tr")
+    expect(rows.nth(0)).to_contain_text("0% apart")
+    expect(rows.nth(1)).to_contain_text(re.compile(r"\(\d\.\d\d×\)"))
 
 
 def test_the_lab_says_what_is_wrong_with_a_wish(page: Page) -> None:

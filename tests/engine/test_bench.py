@@ -49,7 +49,7 @@ class ScriptedMode:
         self._log.append(self._name)
         stats = Stats(
             emitted=10,
-            rounds=5,
+            rounds=2,
             proposed=8,
             accepted=4,
             prefill_seconds=0.5,
@@ -87,13 +87,16 @@ def test_modes_take_turns_and_another_one_starts_each_time() -> None:
     _, log, _ = measure({"plain": PLAIN, "fast": FAST})
     warm_up, counted = log[:2], log[2:]
     assert sorted(warm_up) == ["fast", "plain"]
-    assert counted == ["plain", "fast", "fast", "plain", "plain", "fast"]
+    assert counted == ["plain", "fast", "plain"] * 3
+    _, log, _ = measure({"plain": PLAIN, "fast": FAST, "slow": PLAIN})
+    one, two = ["plain", "fast", "slow", "plain"], ["plain", "slow", "fast", "plain"]
+    assert log[3:] == [*one, *two, *one]
 
 
 def test_progress_counts_replies_and_guesses_the_rest() -> None:
     _, _, told = measure({"plain": PLAIN, "fast": FAST})
-    assert [one.done for one in told] == [0, 0, 0, 1, 2, 2, 3, 4, 4, 5, 6]
-    assert {one.total for one in told} == {6}
+    assert [one.done for one in told] == [0, 0, 0, 1, 2, 3, 3, 4, 5, 6, 6, 7, 8, 9]
+    assert {one.total for one in told} == {9}
     assert told[0].seconds_left is None
     assert told[-1].seconds_left == 0.0
 
@@ -106,7 +109,7 @@ def test_speed_up_is_the_geometric_mean_of_ratios_prompt_by_prompt() -> None:
     assert fast.speedup_low <= fast.speedup <= fast.speedup_high
     assert fast.acceptance_rate == pytest.approx(0.5)
     assert fast.acceptance_by_position == pytest.approx((0.8, 0.0))
-    assert fast.mean_accepted_length == pytest.approx(2.0)
+    assert fast.mean_accepted_length == pytest.approx(5.0)
     assert fast.tokens_per_second == pytest.approx(2.0)
     assert fast.prefill_tokens_per_second == pytest.approx(14.0)
     assert fast.memory_bytes == 4

@@ -130,3 +130,21 @@ def test_break_even_is_where_both_take_the_same_time() -> None:
 )
 def test_the_advice_says_how_hard_it_is(needed: float, words: str) -> None:
     assert words in advice("m", [BreakEven(2, needed, 1.4)])
+    assert words in advice("m", [BreakEven(2, needed, 1.4)], spread=0.1)
+    assert "at best 1.40 times as fast" in advice("m", [BreakEven(2, needed, 1.4)])
+
+
+def test_what_gains_less_than_passes_differ_by_is_not_settled() -> None:
+    even = BreakEven(1, 0.9, 1.08)
+    assert "pays only on very predictable text" in advice("m", [even], spread=0.02)
+    said = advice("m", [even], spread=0.12)
+    assert said.startswith("Whether drafting with m can pay here is not settled: at best 1.08")
+    assert "differed by 12%" in said
+    assert "cannot pay" in advice("m", [BreakEven(1, 0.99, 1.02)])
+
+
+def test_a_drafter_never_gains_more_than_its_tokens_of_a_round() -> None:
+    """The machine was busy while passes of one row were timed."""
+    evens = break_evens(CostModel({1: 1.0, 2: 0.4, 4: 0.5, 8: 0.6}), 0.0)
+    assert [even.most for even in evens] == [even.length + 1 for even in evens]
+    assert all(even.acceptance is not None and even.acceptance >= 0.0 for even in evens)

@@ -146,9 +146,22 @@ def test_calibrate_tells_what_pays(tmp_path: Path, capsys: pytest.CaptureFixture
     shown = json.loads(capsys.readouterr().out)
     assert shown["pass_seconds"]["16"] > 0.0 and shown["prefill_tokens_per_second"] > 0.0
     (speed,) = shown["drafters"]
-    assert speed["step"] > 0.0 and "Drafting with" in speed["advice"]
+    assert speed["step"] > 0.0 and "drafting with" in speed["advice"].lower()
     assert [even["length"] for even in speed["break_evens"]] == [1, 2, 3, 4, 6, 8]
-    assert shown["measured"] > 0.0 and "predicted" in shown
+    assert shown["measured_low"] <= shown["measured"] <= shown["measured_high"]
+    assert shown["measured"] > 0.0 and shown["plain_difference"] >= 0.0 and "predicted" in shown
+
+
+def test_calibrate_does_not_show_a_text_to_a_drafter_that_remembers_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, _ = tiny_pair(tmp_path)
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text("one two three", encoding="utf-8")
+    command = ["calibrate", "--target", target, "--drafter", "recycle", "--ctx", "256"]
+    where = ["--data-dir", str(tmp_path / "data"), "--prompt-file", str(prompt)]
+    assert main([*command, *where]) == 0
+    assert "on this text: nothing predicted, measured" in capsys.readouterr().out
 
 
 def test_calibrate_predicts_only_for_a_drafter(
