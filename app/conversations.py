@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.wire import WireToken
+from engine.data.documents import sendable
 
 MessageRole = Literal["user", "assistant"]
 TITLE_LENGTH = 60
@@ -66,6 +67,8 @@ class Conversations:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.RLock()
         self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        # Bytes that are no text, from whatever wrote them, must not keep a chat from being read.
+        self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         self._connection.execute("pragma journal_mode = wal")
         self._connection.execute("pragma foreign_keys = on")
         self._connection.executescript(SCHEMA)
@@ -198,7 +201,7 @@ class Conversations:
             "update messages set content = ?, tokens = ?, details = ?, streaming = ? where id = ?",
             content,
             packed,
-            json.dumps(details, ensure_ascii=False),
+            json.dumps(sendable(details), ensure_ascii=False),
             streaming,
             message,
         )

@@ -18,6 +18,14 @@ from app.lab_actions import LabActions
 from app.loading import Loading
 from app.model_service import ModelService
 from app.preferences import PreferencesFile
+from app.requests import (
+    BadRequestError,
+    checked_request,
+    checked_table,
+    identity,
+    nullable,
+    whole,
+)
 from app.session import Session, Sessions
 from app.settings_form import FIELDS
 from app.throttle import Throttle
@@ -29,9 +37,11 @@ from app.training_options import (
     training_options,
 )
 from app.training_request import absolute, training_request
+from engine.data.documents import fit_to_send
 from engine.data.errors import BadOptionError, EngineError
 from engine.data.folders import DataFolder
 from engine.data.log_line import LogLine
+from engine.data.shown import shown
 from engine.models.catalogue import Catalogue, add_folder, remove_folder
 
 Arguments = dict[str, Any]
@@ -45,7 +55,7 @@ class LogSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Everything behind the page."""
+    """Everything behind the page. problems: files that were wrong at the start."""
 
     chat: Chat
     loading: Loading
@@ -56,6 +66,7 @@ class Services:
     training: Training
     folder: DataFolder
     lab: LabActions
+    problems: tuple[str, ...] = ()
 
 
 class Handlers:
@@ -92,89 +103,107 @@ class Handlers:
         }
         services.shelf.on_change(Throttle(self._announce_downloads).request)
 
+    @property
+    def actions(self) -> frozenset[str]:
+        return frozenset(self._actions)
+
     def hello(self, payload: Any = None) -> dict[str, Any]:
         """A page opens: its session and everything it draws first."""
         services = self._services
         session = services.sessions.create()
         conversation = payload.get("conversation") if isinstance(payload, dict) else None
-        return {
+        try:
+            conversation = nullable(identity)("conversation", conversation)
+        except BadRequestError:
+            conversation = None  # an address that was typed wrongly opens a new chat
+        hello = {
             "session": session.id,
-            "chat": services.chat.open(session, _identity(conversation)),
+            "chat": services.chat.open(session, conversation),
             "conversations": services.chat.conversations(),
             "engine": services.loading.state(),
             "preferences": services.preferences.current.to_json(),
-            "problem": services.preferences.problem,
+            "problem": " ".join(services.problems) or None,
             "fields": [asdict(field) for field in FIELDS],
             "downloads": self._downloads(),
             "training": services.training.state(),
             **services.lab.states(),
         }
+        return fit_to_send(hello)
 
     def resync(self, payload: Any) -> dict[str, Any]:
         """Events from a number on; the page asks now and then, and when it missed some."""
         session = self._session(payload)
         if session is None:
             return {"unknown": True}
-        return session.since(int(payload["after"]))
+        try:
+            return fit_to_send(session.since(_wanted(payload)))
+        except BadRequestError as error:
+            return _error("BadRequest", str(error))
+
+    def followed(self, payload: Any) -> tuple[Session, int] | None:
+        """The session whose events a page wants streamed, and from which number on."""
+        session = self._session(payload)
+        if session is None:
+            return None
+        try:
+            return session, _wanted(payload)
+        except BadRequestError:
+            return None
 
     def call(self, payload: Any) -> dict[str, Any]:
         session = self._session(payload)
         if session is None:
-            return {"error": {"kind": "SessionLost", "message": "The page has lost its session."}}
+            return _error("SessionLost", "The page has lost its session.")
         try:
-            action = self._actions[payload["action"]]
-            result = action(session, payload.get("arguments") or {})
-            return {"result": result, "attached": session.attached}
+            action, arguments = checked_request(payload)
+            result = self._actions[action](session, arguments)
+            return fit_to_send({"result": result, "attached": session.attached})
+        except BadRequestError as error:
+            log.warning("a request that no page makes: %s", error)
+            return _error("BadRequest", str(error))
         except EngineError as error:
-            return {"error": {"kind": type(error).__name__, "message": str(error)}}
+            return _error(type(error).__name__, str(error))
         except sqlite3.Error as error:
             log.exception("the conversation file failed")
-            message = f"Conversations cannot be read or written: {error}."
-            return {"error": {"kind": "StorageError", "message": message}}
+            return _error("StorageError", f"Conversations cannot be read or written: {error}.")
         except OSError as error:
             log.exception("the data folder failed")
             reason = f"{error.strerror or error} ({error.filename or 'data folder'})"
-            message = f"A file cannot be read or written: {reason}."
-            return {"error": {"kind": "StorageError", "message": message}}
-        except (KeyError, TypeError, ValueError) as error:
-            log.warning("malformed request from the page", exc_info=True)
-            return {"error": {"kind": "BadRequest", "message": f"malformed request: {error!r}"}}
+            return _error("StorageError", f"A file cannot be read or written: {reason}.")
 
     def _session(self, payload: Any) -> Session | None:
-        if not isinstance(payload, dict):
-            return None
-        return self._services.sessions.get(str(payload.get("session")))
+        name = payload.get("session") if isinstance(payload, dict) else None
+        return self._services.sessions.get(name) if isinstance(name, str) else None
 
     def _open(self, session: Session, arguments: Arguments) -> Any:
-        return self._services.chat.open(session, _identity(arguments["conversation"]))
+        return self._services.chat.open(session, arguments["conversation"])
 
     def _send(self, session: Session, arguments: Arguments) -> Any:
-        conversation = _identity(arguments["conversation"])
-        return self._services.chat.send(session, conversation, str(arguments["text"]))
+        return self._services.chat.send(session, arguments["conversation"], arguments["text"])
 
     def _stop(self, session: Session, arguments: Arguments) -> None:
-        self._services.chat.stop(int(arguments["conversation"]))
+        self._services.chat.stop(arguments["conversation"])
 
     def _regenerate(self, session: Session, arguments: Arguments) -> None:
-        self._services.chat.regenerate(session, int(arguments["message"]))
+        self._services.chat.regenerate(session, arguments["message"])
 
     def _edit(self, session: Session, arguments: Arguments) -> None:
-        self._services.chat.edit(session, int(arguments["message"]), str(arguments["text"]))
+        self._services.chat.edit(session, arguments["message"], arguments["text"])
 
     def _search(self, session: Session, arguments: Arguments) -> Any:
-        return self._services.chat.conversations(str(arguments["text"]))
+        return self._services.chat.conversations(arguments["text"])
 
     def _rename(self, session: Session, arguments: Arguments) -> None:
-        self._services.chat.rename(int(arguments["conversation"]), str(arguments["title"]))
+        self._services.chat.rename(arguments["conversation"], arguments["title"])
 
     def _delete(self, session: Session, arguments: Arguments) -> None:
-        self._services.chat.delete(int(arguments["conversation"]))
+        self._services.chat.delete(arguments["conversation"])
 
     def _restore(self, session: Session, arguments: Arguments) -> None:
-        self._services.chat.restore(int(arguments["conversation"]))
+        self._services.chat.restore(arguments["conversation"])
 
     def _options(self, session: Session, arguments: Arguments) -> Any:
-        shelf, target = self._services.shelf, arguments.get("target")
+        shelf, target = self._services.shelf, arguments["target"]
         models, trained = shelf.models(), () if target is None else shelf.trained(target)
         drafters = drafter_options(models, target, shelf.obstacle, trained, shelf.note)
         return {
@@ -195,14 +224,14 @@ class Handlers:
         self._services.loading.start(target, drafters, waits=self._services.chat.is_writing)
 
     def _settings(self, session: Session, arguments: Arguments) -> Any:
-        settings = self._services.preferences.set_settings(dict(arguments["changes"]))
+        settings = self._services.preferences.set_settings(arguments["changes"])
         return asdict(settings)
 
     def _view(self, session: Session, arguments: Arguments) -> Any:
-        return asdict(self._services.preferences.set_view(dict(arguments["changes"])))
+        return asdict(self._services.preferences.set_view(arguments["changes"]))
 
     def _repository(self, session: Session, arguments: Arguments) -> Any:
-        files = self._services.shelf.repository_files(str(arguments["repository"]))
+        files = self._services.shelf.repository_files(arguments["repository"])
         return [asdict(file) for file in files]
 
     def _folders(self, session: Session, arguments: Arguments) -> list[str]:
@@ -210,22 +239,25 @@ class Handlers:
         steps = {"add": add_folder, "remove": remove_folder, "list": None}
         act, folder = steps[arguments["step"]], self._services.folder
         if act is not None:
-            act(folder, absolute(str(arguments["path"])))
+            act(folder, absolute(arguments["path"] or ""))
         return [str(path) for path in Catalogue.load(folder).folders]
 
     def _fetch(self, session: Session, arguments: Arguments) -> None:
-        if "model" in arguments:
-            self._services.shelf.fetch_model(str(arguments["model"]))
+        model, repository, name = (arguments[key] for key in ("model", "repository", "name"))
+        if model is not None:
+            self._services.shelf.fetch_model(model)
+        elif repository is not None and name is not None:
+            self._services.shelf.fetch_file(repository, name)
         else:
-            self._services.shelf.fetch_file(str(arguments["repository"]), str(arguments["name"]))
+            raise BadRequestError("name a model, or a repository and a file")
 
     def _download(self, session: Session, arguments: Arguments) -> None:
-        shelf, download = self._services.shelf, str(arguments["id"])
+        shelf, download = self._services.shelf, arguments["id"]
         steps = {"cancel": shelf.cancel, "retry": shelf.retry, "dismiss": shelf.dismiss}
         steps[arguments["step"]](download)
 
     def _log(self, session: Session, arguments: Arguments) -> Any:
-        lines = self._services.log.log_lines(int(arguments["after"]))
+        lines = self._services.log.log_lines(arguments["after"])
         return [asdict(line) for line in lines]
 
     def _train_options(self, session: Session, arguments: Arguments) -> Any:
@@ -246,7 +278,7 @@ class Handlers:
 
     def _train_delete(self, session: Session, arguments: Arguments) -> Any:
         self._services.training.require_idle()
-        delete_data(self._services.folder, str(arguments["name"]))
+        delete_data(self._services.folder, arguments["name"])
         return training_options(self._services.shelf, self._services.folder)
 
     def _downloads(self) -> list[dict[str, Any]]:
@@ -259,11 +291,16 @@ class Handlers:
         self._services.sessions.broadcast({"k": "downloads", "items": self._downloads()})
 
 
-def _identity(value: Any) -> int | None:
-    return None if value is None else int(value)
+def _wanted(payload: Any) -> int:
+    """The number of the first event that is asked for. BadRequestError."""
+    return whole("after", checked_table(payload).get("after"))
+
+
+def _error(kind: str, message: str) -> dict[str, Any]:
+    return {"error": {"kind": kind, "message": shown(message)}}
 
 
 def _pair(arguments: Arguments) -> tuple[str, tuple[str, ...]]:
-    if not arguments.get("target"):
+    if not arguments["target"]:
         raise BadOptionError("choose a target first")
-    return str(arguments["target"]), tuple(str(item) for item in arguments["drafters"])
+    return arguments["target"], tuple(arguments["drafters"])

@@ -8,7 +8,7 @@ from typing import Any
 from app.choices import drafter_options
 from app.conversations import Conversations
 from app.lab import Lab, LabDrafter, LabRequest
-from app.lab_prompts import chosen_prompts
+from app.lab_prompts import MOST_PROMPTS, chosen_prompts
 from app.model_service import ModelService
 from app.names import drafter_name
 from app.race import Race
@@ -50,15 +50,15 @@ class LabActions:
 
     def _start_lab(self, session: Session, arguments: Arguments) -> None:
         self.require_idle()
-        target = str(arguments["target"] or "")
+        target = arguments["target"] or ""
         if not target:
             raise BadOptionError("choose a target first")
-        max_tokens = int(arguments["max_tokens"])
+        max_tokens = arguments["max_tokens"]
         if not 8 <= max_tokens <= 1024:
             raise BadOptionError("tokens of a reply must be a number between 8 and 1,024")
-        count = int(arguments["count"])
-        recent = self._store.recent_prompts(4 * max(count, 1))
-        prompts = chosen_prompts(str(arguments["source"]), count, str(arguments["pasted"]), recent)
+        count = arguments["count"]
+        recent = self._store.recent_prompts(4 * min(max(count, 1), MOST_PROMPTS))
+        prompts = chosen_prompts(arguments["source"], count, arguments["pasted"], recent)
         drafters = self._drafters(target, arguments["drafters"])
         self._lab.start(LabRequest(target, drafters, prompts, max_tokens))
 
@@ -67,17 +67,17 @@ class LabActions:
 
     def _start_race(self, session: Session, arguments: Arguments) -> None:
         self.require_idle()
-        self._race.start(str(arguments["text"]))
+        self._race.start(arguments["text"])
 
     def _stop_race(self, session: Session, arguments: Arguments) -> None:
         self._race.task.stop()
 
-    def _drafters(self, target: str, chosen: Any) -> tuple[LabDrafter, ...]:
+    def _drafters(self, target: str, chosen: list[list[str]]) -> tuple[LabDrafter, ...]:
         """chosen: lists of drafters, each list one way to draft. Names as in the dropdown."""
         trained = self._shelf.trained(target)
         options = drafter_options(self._shelf.models(), target, self._shelf.obstacle, trained)
         labels = {option.value: option.label for option in options}
-        ways = dict.fromkeys(tuple(str(name) for name in way) for way in chosen if way)
+        ways = dict.fromkeys(tuple(way) for way in chosen if way)
         return tuple(
             self._lab.drafter(way, " + ".join(drafter_name(name, labels) for name in way))
             for way in ways

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from engine.data.errors import BadOptionError
 from engine.data.prompts import BUILT_IN, TrialPrompt
 
+MOST_PROMPTS = 100
 LONGEST = 8_000
 """Characters; a longer prompt would take minutes to read, and says little more."""
 
@@ -25,8 +26,8 @@ def chosen_prompts(
 
     BadOptionError when there are none. Blank lines separate pasted prompts.
     """
-    if not 1 <= count <= 100:
-        raise BadOptionError("prompts must be a number between 1 and 100")
+    if not 1 <= count <= MOST_PROMPTS:
+        raise BadOptionError(f"prompts must be a number between 1 and {MOST_PROMPTS}")
     if source == "built-in":
         return BUILT_IN[:count]
     if source == "own":

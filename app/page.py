@@ -16,6 +16,8 @@ from app.handlers import Handlers, Services
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 ASSETS_ROUTE = "/forerun"
+SERVED = ("hello", "resync", "call")
+"""Functions that the page's script calls by name."""
 
 # The event name must stand quoted in the script for gradio to know it: 'follow'.
 ON_LOAD = """
@@ -44,11 +46,12 @@ def build_page(services: Services) -> gr.Blocks:
     session_of_page: dict[str, str] = {}
 
     async def follow(event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
-        session = services.sessions.get(str(event.session))
-        if session is None:
+        wanted = handlers.followed(event._data)
+        if wanted is None:
             return
+        session, after = wanted
         session_of_page[str(request.session_hash)] = session.id
-        async for envelope in session.envelopes(int(event.after)):
+        async for envelope in session.envelopes(after):
             yield envelope
 
     def leave(request: gr.Request) -> None:

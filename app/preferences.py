@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from app.settings import Settings, settings_from_json
-from engine.data.errors import BadOptionError
+from engine.files.stored import read_stored, write_stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +21,7 @@ class View:
     theme: str = "system"
 
 
-VIEW_CHOICES = {
+VIEW_CHOICES: dict[str, tuple[str | bool, ...]] = {
     "view": ("rendered", "tokens"),
     "colour": ("outcome", "drafter", "off"),
     "ghosts": (True, False),
@@ -53,8 +51,9 @@ class PreferencesFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self.problem: str | None = None
-        self._current = self._read()
+        stored = read_stored(path, _parse, Preferences())
+        self.problem = stored.problem or None
+        self._current = stored.content
 
     @property
     def current(self) -> Preferences:
@@ -78,34 +77,32 @@ class PreferencesFile:
             self._write(replace(self._current, target=target, drafters=drafters))
 
     def _write(self, preferences: Preferences) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self._path.with_suffix(".part")
-        partial.write_text(json.dumps(preferences.to_json(), indent=2), encoding="utf-8")
-        os.replace(partial, self._path)
+        write_stored(self._path, preferences.to_json(), indent=2)
         self._current = preferences
 
-    def _read(self) -> Preferences:
-        if not self._path.exists():
-            return Preferences()
-        try:
-            return _parse(json.loads(self._path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError, KeyError, AttributeError, BadOptionError) as error:
-            aside = self._path.with_suffix(".unreadable.json")
-            os.replace(self._path, aside)
-            self.problem = f"Preferences could not be read ({error}); they are kept in {aside}."
-            return Preferences()
 
-
-def _parse(data: dict[str, Any]) -> Preferences:
+def _parse(data: Any) -> Preferences:
     known = {item.name for item in fields(Settings)}
     stored = {name: value for name, value in data["settings"].items() if name in known}
+    target, drafters = data["target"], tuple(data["drafters"])
+    if not all(isinstance(name, str) for name in (*drafters, target or "")):
+        raise TypeError("a model's name is not text")
     return Preferences(
         settings=settings_from_json({**asdict(Settings()), **stored}),
         view=View(**{**asdict(View()), **_known_view(data["view"])}),
-        target=data["target"],
-        drafters=tuple(data["drafters"]),
+        target=target,
+        drafters=drafters,
     )
 
 
 def _known_view(changes: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in changes.items() if value in VIEW_CHOICES.get(name, ())}
+    """Only what is known, of the very type that is known: 1 is not True here."""
+    return {
+        name: value
+        for name, value in changes.items()
+        if any(value is one or (isinstance(one, str) and value == one) for one in _choices(name))
+    }
+
+
+def _choices(name: str) -> tuple[str | bool, ...]:
+    return VIEW_CHOICES.get(name, ())

@@ -14,9 +14,10 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.responses import Response
 
+from app.gate import Gate
 from app.guard import Guard
 from app.handlers import Services
-from app.page import ASSETS, ASSETS_ROUTE, HEAD, build_page
+from app.page import ASSETS, ASSETS_ROUTE, HEAD, SERVED, build_page
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
@@ -62,6 +63,8 @@ def create_app(services: Services, host: str = "127.0.0.1") -> FastAPI:
         theme=gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["monospace"]),
         head=HEAD,
     )
+    shell = next(block for block in page.blocks.values() if isinstance(block, gr.HTML))
+    app.add_middleware(Gate, component=shell._id, events=tuple(page.fns), functions=SERVED)
     app.add_middleware(Guard, hosts=(*LOOPBACK_NAMES, host) if is_loopback(host) else ())
     return app
 

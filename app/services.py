@@ -19,6 +19,7 @@ from app.training import Training
 from app.training_child import COMMAND
 from app.writing import Generator
 from engine.data.folders import DataFolder
+from engine.models.catalogue import set_aside_catalogue
 
 
 class Engine(Generator, Loader, LogSource, Protocol):
@@ -43,9 +44,12 @@ class Application:
         self._engine = engine
         self._shelf = shelf
         self._store = Conversations(folder.conversations_file)
+        problems = [set_aside_catalogue(folder)]
         preferences = PreferencesFile(folder.preferences_file)
         sessions = Sessions()
         loading = Loading(engine, preferences, sessions)
+        training = Training(folder, sessions, trainer)
+        problems += [preferences.problem or "", training.problem]
         self.services = Services(
             chat=Chat(engine, self._store, preferences, sessions),
             loading=loading,
@@ -53,7 +57,7 @@ class Application:
             sessions=sessions,
             shelf=shelf,
             log=engine,
-            training=Training(folder, sessions, trainer),
+            training=training,
             folder=folder,
             lab=LabActions(
                 Lab(engine, loading, preferences, sessions),
@@ -61,6 +65,7 @@ class Application:
                 shelf,
                 self._store,
             ),
+            problems=tuple(filter(None, problems)),
         )
 
     def load_last(self) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any
+
+from engine.data.documents import compact_json
 
 Event = dict[str, Any]
 
@@ -103,8 +104,7 @@ async def _happens(event: asyncio.Event, seconds: float) -> bool:
 
 def _json(batch: Event) -> str:
     """Without any "<": gradio warns of what looks like a script in a component's value."""
-    text = json.dumps(batch, separators=(",", ":"), ensure_ascii=False)
-    return text.replace("<", "\\u003c")
+    return compact_json(batch).replace("<", "\\u003c")
 
 
 class Sessions:

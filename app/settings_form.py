@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from engine.data.documents import sound
 from engine.data.errors import BadOptionError
 
 FieldKind = Literal["text", "integer", "number", "choice"]
@@ -241,8 +242,8 @@ def field_value(name: str, value: Any) -> Any:
         raise BadOptionError(f"unknown setting {name!r}")
     if known.kind == "text":
         if not isinstance(value, str) or len(value) > TEXT_LIMIT:
-            raise BadOptionError(f"{known.label} must be text of at most {TEXT_LIMIT:,}")
-        return value
+            raise BadOptionError(f"{known.label} must be text of at most {TEXT_LIMIT:,} characters")
+        return sound(value)
     if known.kind == "choice":
         if value not in [choice for choice, _ in known.choices]:
             raise BadOptionError(f"{known.label}: {value!r} is not one of the choices")

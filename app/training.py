@@ -5,9 +5,7 @@ What is known of it is in a file as well, so that it can be taken up again after
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -20,7 +18,7 @@ from app.training_child import COMMAND, TrainingChild, end_tree, is_running
 from app.training_request import TrainingRequest, require_texts, training_request
 from engine.data.errors import RequestError
 from engine.data.folders import DataFolder
-from engine.files.disk import write_atomically
+from engine.files.stored import read_stored, write_stored
 
 _LOG = logging.getLogger(__name__)
 RUNNING = ("running", "stopping")
@@ -48,7 +46,10 @@ class Job:
 
 
 class Training:
-    """Thread-safe. command: what is called with the arguments of `forerun train`."""
+    """Thread-safe. command: what is called with the arguments of `forerun train`.
+
+    problem: what was wrong with the file at the start, "" for nothing.
+    """
 
     def __init__(
         self, folder: DataFolder, sessions: Sessions, command: Sequence[str] = COMMAND
@@ -62,6 +63,7 @@ class Training:
         self._thread: threading.Thread | None = None
         self._closing = False
         self._announce_soon = Throttle(self.announce).request
+        self.problem = ""
         self._job = self._left_over()
 
     @property
@@ -190,25 +192,18 @@ class Training:
         if job is None:
             return
         try:
-            write_atomically(self._file, json.dumps(job.to_json()))
+            write_stored(self._file, job.to_json(), indent=None)
         except OSError as error:
             # The training goes on: what is known of it is here, and only a restart would miss it.
             _LOG.warning("%s cannot be written: %s", self._file, error.strerror or error)
 
     def _left_over(self) -> Job | None:
         """Of an earlier run of Forerun. What still runs without anyone listening is ended."""
-        try:
-            data = json.loads(self._file.read_text(encoding="utf-8"))
-            saved = self._file.stat().st_mtime
-            job = _job(data)
-        except FileNotFoundError:
-            return None
-        except (ValueError, TypeError, KeyError, RequestError):
-            os.replace(self._file, self._file.with_suffix(".unreadable.json"))
-            return None
-        if job.state not in RUNNING:
+        stored = read_stored(self._file, _job, None)
+        self.problem, job = stored.problem, stored.content
+        if job is None or job.state not in RUNNING:
             return job
-        if is_running(job.pid, saved):
+        if is_running(job.pid, self._file.stat().st_mtime):
             end_tree(job.pid)
         return replace(job, state="interrupted", message="Forerun ended in the middle of it")
 
@@ -227,7 +222,10 @@ def _with_point(
     return (*kept, (float(message.get("seconds") or 0.0), rates))
 
 
-def _job(data: dict[str, Any]) -> Job:
+def _job(data: Any) -> Job | None:
+    card = data["card"]
+    if not isinstance(card, dict | None):
+        raise TypeError("its card is not a table")
     return Job(
         request=training_request(data["request"]),
         state=str(data["state"]),
@@ -235,5 +233,5 @@ def _job(data: dict[str, Any]) -> Job:
         progress=dict(data["progress"]),
         points=tuple((float(at), tuple(map(float, rates))) for at, rates in data["points"]),
         message=str(data["message"]),
-        card=data["card"],
+        card=card,
     )

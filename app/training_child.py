@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from engine.data.documents import parse_json
 
 COMMAND = (sys.executable, "-m", "app", "train")
 _ROOT = Path(__file__).resolve().parent.parent
@@ -105,7 +106,7 @@ def _signal_all(tree: Sequence[psutil.Process], action: Any) -> None:
 
 def _parsed(line: str) -> dict[str, Any] | None:
     try:
-        message = json.loads(line)
+        message = parse_json(line, repair=True)
     except ValueError:
         return None
     return message if isinstance(message, dict) else None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.data.errors import BadOptionError
+from engine.files.disk import user_path
 from engine.train.training import DRAFT_VOCABULARY, MOST_POSITIONS, NAME, HeadKind, TrainSettings
 
 KINDS: dict[str, HeadKind] = {
@@ -72,12 +75,12 @@ class TrainingRequest:
         return parts
 
 
-def training_request(data: dict[str, Any]) -> TrainingRequest:
+def training_request(data: Mapping[str, Any]) -> TrainingRequest:
     """From the page's form or a file. BadOptionError says which value cannot be."""
-    kind, name = str(data["kind"]), str(data["name"]).strip()
+    kind, name, target = (_text(data, key).strip() for key in ("kind", "name", "target"))
     if kind not in KINDS:
         raise BadOptionError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
-    if not data.get("target"):
+    if not target:
         raise BadOptionError("choose a target first")
     if not NAME.fullmatch(name):
         raise BadOptionError("the name may have letters, digits, dots and dashes, at most 40")
@@ -87,7 +90,7 @@ def training_request(data: dict[str, Any]) -> TrainingRequest:
         raise BadOptionError("give either minutes or tokens")
     return TrainingRequest(
         kind=KINDS[kind],
-        target=str(data["target"]),
+        target=target,
         name=name,
         texts=_paths(data.get("texts") or ()),
         chats=data.get("chats") is True,
@@ -99,7 +102,7 @@ def training_request(data: dict[str, Any]) -> TrainingRequest:
     )
 
 
-def _whole(data: dict[str, Any], name: str, low: int, high: int) -> int | None:
+def _whole(data: Mapping[str, Any], name: str, low: int, high: int) -> int | None:
     value = data.get(name)
     if value is None:
         return None
@@ -111,18 +114,27 @@ def _whole(data: dict[str, Any], name: str, low: int, high: int) -> int | None:
 def require_texts(request: TrainingRequest) -> None:
     """BadOptionError when a folder or file is not there."""
     for text in request.texts:
-        if not Path(text).exists():
+        if not os.path.exists(text):
             raise BadOptionError(f"{text} does not exist: write the whole path of a folder or file")
 
 
-def _paths(texts: Any) -> tuple[str, ...]:
-    wanted = [str(text).strip() for text in texts]
+def _text(data: Mapping[str, Any], name: str) -> str:
+    value = data[name]
+    if not isinstance(value, str | None):
+        raise BadOptionError(f"{name} must be text")
+    return value or ""
+
+
+def _paths(texts: Sequence[Any]) -> tuple[str, ...]:
+    if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        raise BadOptionError("texts must be a list of folders and files")
+    wanted = [text.strip() for text in texts]
     return tuple(str(absolute(text)) for text in wanted if text)
 
 
 def absolute(text: str) -> Path:
     """What the user wrote as a path. BadOptionError when it could mean several places."""
-    path = Path(text.strip()).expanduser()
+    path = user_path(text.strip())
     if not path.is_absolute():
         raise BadOptionError(f"write the whole path of a folder or file, not {text.strip()!r}")
     return path

@@ -75,7 +75,7 @@ def read_state(path: Path) -> State | None:
         return State(**{**data, "extras": tuple(data["extras"])})
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return State("", "", "", (), complete=False)
 
 

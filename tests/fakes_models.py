@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from app.choices import ModelChoice, TrainedChoice
-from engine.data.errors import DownloadError, IncompatiblePairError
+from engine.data.errors import DownloadError, IncompatiblePairError, UnknownModelError
 from engine.data.request import LoadRequest
 from engine.downloads.job import DownloadSnapshot
 from engine.downloads.transfer import RepoFile
@@ -85,7 +85,9 @@ class FakeShelf:
         )
 
     def fetch_model(self, model: str) -> None:
-        entry = next(entry for entry in self._models if entry.id == model)
+        entry = next((entry for entry in self._models if entry.id == model), None)
+        if entry is None:
+            raise UnknownModelError(f"{model} is not in the catalogue")
         self._add(DownloadSnapshot(model, entry.name, "running", 0, entry.bytes))
 
     def fetch_file(self, repository: str, name: str) -> None:
@@ -95,14 +97,14 @@ class FakeShelf:
         return tuple(self._downloads.values())
 
     def cancel(self, download: str) -> None:
-        self._add(replace(self._downloads[download], state="cancelled", message="cancelled"))
+        self._add(replace(self._row(download), state="cancelled", message="cancelled"))
 
     def retry(self, download: str) -> None:
-        self._add(replace(self._downloads[download], state="running", bytes=0, message=""))
+        self._add(replace(self._row(download), state="running", bytes=0, message=""))
         self._advance(download)
 
     def dismiss(self, download: str) -> None:
-        self._downloads.pop(download)
+        del self._downloads[self._row(download).id]
         self._changed()
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -110,6 +112,12 @@ class FakeShelf:
 
     def close(self) -> None:
         pass
+
+    def _row(self, download: str) -> DownloadSnapshot:
+        row = self._downloads.get(download)
+        if row is None:
+            raise UnknownModelError(f"there is no download {download!r}")
+        return row
 
     def _advance(self, download: str) -> None:
         row = self._downloads[download]

@@ -18,6 +18,7 @@ from typing import Any
 from engine.bench.modes import BenchSettings, resident_bytes
 from engine.bench.peer_settings import PeerSetting
 from engine.bench.samples import BenchMode, BenchReply
+from engine.data.documents import DocumentError, parse_json
 from engine.data.errors import RunError
 from engine.data.events import Finished, FinishReason
 from engine.data.prompts import TrialPrompt
@@ -146,8 +147,8 @@ class PeerServer:
         finally:
             connection.close()
         try:
-            answer = json.loads(content)
-        except ValueError as error:
+            answer = parse_json(content, repair=True)
+        except DocumentError as error:
             raise RunError(f"{self.name} answered {path} with something else than JSON") from error
         if not isinstance(answer, dict):
             raise RunError(f"{self.name} answered {path} with something else than an object")

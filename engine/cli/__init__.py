@@ -20,6 +20,7 @@ from engine.cli import bench, calibrate, doctor, generate, models, train, verify
 from engine.cli.parser import CommandParser, Subparsers
 from engine.data.errors import BadOptionError, EngineError
 from engine.data.folders import open_data_folder
+from engine.data.shown import shown
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -95,7 +96,7 @@ def fail(message: str, code: int) -> int:
     """One line on stderr; with FORERUN_DEBUG=1, where it happened before it."""
     if os.environ.get("FORERUN_DEBUG") == "1":
         traceback.print_exc()
-    print(f"forerun: {' '.join(message.split())}", file=sys.stderr)
+    print(f"forerun: {shown(' '.join(message.split()))}", file=sys.stderr)
     return code
 
 

@@ -21,9 +21,11 @@ from engine.bench.report import (
 from engine.bench.run import BenchProgress
 from engine.bench.samples import PLAIN, BenchSample, sample_from_json
 from engine.cli.options import sampling_params
+from engine.data.documents import parse_json
 from engine.data.errors import BadOptionError, RunError
 from engine.data.machine import processor
 from engine.files.disk import write_atomically
+from engine.files.stored import MISREAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +110,10 @@ class BenchFiles:
         if not self.json_file.exists():
             return []
         try:
-            data = json.loads(self.json_file.read_text(encoding="utf-8"))
+            data = parse_json(self.json_file.read_bytes(), repair=True)
             then, samples = data["conditions"], data["samples"]
             before = [sample_from_json(one) for one in samples]
-        except (KeyError, TypeError, ValueError) as error:
+        except MISREAD as error:
             raise BadOptionError(f"{self.json_file} is not a bench's file: {error!r}") from error
         now = self.conditions.to_json()
         other = [name for name in now if name != "prompts" and then.get(name) != now[name]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,9 +16,11 @@ from engine.cli.options import add_load_options, existing_file, load_request
 from engine.cli.parser import Subparsers
 from engine.control.cost import CostModel
 from engine.control.speed_record import SpeedRecord
+from engine.data.documents import json_text
 from engine.data.errors import BadOptionError, RunError
 from engine.data.events import Finished
 from engine.data.loaded import DraftSpeed, LoadedSummary, SpeedSummary
+from engine.data.prompts import read_text
 from engine.data.request import DraftParams, GenerateRequest, Message
 from engine.data.rounds import RoundTrace
 from engine.process.client import EngineClient
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         speed = _speed(client.loaded or loaded)
     if arguments.json:
         head = {"target": arguments.target, "drafter": arguments.drafter}
-        print(json.dumps({**head, **_json(speed), **probe}, ensure_ascii=False))
+        print(json_text({**head, **_json(speed), **probe}))
     else:
         print("\n".join(_lines(arguments.target, speed, probe)))
     return 0
@@ -69,7 +70,7 @@ def _probe(client: EngineClient, arguments: argparse.Namespace) -> dict[str, Any
     Of a drafter that remembers texts nothing is predicted: it would know the longer reply.
     """
     file: Path = arguments.prompt_file
-    text = file.read_text(encoding="utf-8", errors="replace").strip()
+    text = read_text(file).strip()
     if not text:
         raise BadOptionError(f"{file} is empty")
     off = DraftParams(speculate="off")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,14 +19,17 @@ from engine.cli.options import (
     existing_file,
     load_request,
     sampling_params,
+    written_text,
 )
 from engine.cli.parser import Subparsers
+from engine.data.documents import DocumentError, json_text, parse_json
 from engine.data.errors import BadOptionError, RunError
 from engine.data.events import Finished, Notice
 from engine.data.loaded import LoadedSummary
 from engine.data.prompts import read_text
 from engine.data.request import LONGEST_REPLY, GenerateRequest, Message
 from engine.data.rounds import RoundTrace
+from engine.data.shown import shown, shown_lines
 from engine.process.run import Run
 
 INTERRUPTED = 130
@@ -37,12 +39,12 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("generate", description="Generate one reply.")
     add_load_options(parser, drafter_required=False)
     prompt = parser.add_mutually_exclusive_group(required=True)
-    prompt.add_argument("--prompt", metavar="T", help="the user's message")
+    prompt.add_argument("--prompt", type=written_text, metavar="T", help="the user's message")
     prompt.add_argument("--prompt-file", type=existing_file, metavar="F")
     prompt.add_argument(
         "--messages", type=existing_file, metavar="F.json", help='[{"role", "content"}, ...]'
     )
-    parser.add_argument("--system", metavar="T", help="system message")
+    parser.add_argument("--system", type=written_text, metavar="T", help="system message")
     parser.add_argument("--raw", action="store_true", help="no chat template")
     parser.add_argument("--max-tokens", type=int, default=LONGEST_REPLY, metavar="N")
     parser.add_argument("--overflow", choices=("refuse", "trim"), default="refuse")
@@ -81,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
             finished = _follow(reply, trace, stream_text=not arguments.json)
             interrupted = True
     if arguments.json:
-        print(json.dumps(finished.to_json() | memory, ensure_ascii=False))
+        print(json_text(finished.to_json() | memory))
     else:
         print()
         print(_footer(finished), file=sys.stderr)
@@ -131,9 +133,9 @@ def _request(arguments: argparse.Namespace) -> GenerateRequest:
 
 def _messages(file: Path) -> list[Message]:
     try:
-        content: Any = json.loads(read_text(file))
-    except ValueError as error:
-        raise BadOptionError(f"{file} is not JSON: {error}") from error
+        content: Any = parse_json(read_text(file))
+    except DocumentError as error:
+        raise BadOptionError(f"{file} {error}") from error
     expected = BadOptionError(
         f'{file} must hold a list of {{"role": "system|user|assistant", "content": "..."}}'
     )
@@ -163,11 +165,13 @@ def _follow(reply: Run, trace: TextIO | None, *, stream_text: bool) -> Finished:
     for event in reply.events():
         if isinstance(event, RoundTrace):
             if trace is not None:
-                print(json.dumps(event.to_json(), ensure_ascii=False), file=trace)
+                print(json_text(event.to_json()), file=trace)
             if stream_text:
-                print("".join(token.text for token in event.emitted), end="", flush=True)
+                text = "".join(token.text for token in event.emitted)
+                # A file gets the very text; a terminal would obey what a model writes.
+                print(shown_lines(text) if sys.stdout.isatty() else text, end="", flush=True)
         elif isinstance(event, Notice):
-            print(f"forerun: {event.message}", file=sys.stderr)
+            print(f"forerun: {shown(event.message)}", file=sys.stderr)
         elif isinstance(event, Finished):
             return event
     raise RunError("the reply ended without its last event")

@@ -11,13 +11,16 @@ from typing import Any
 from engine.cli import derive, heads
 from engine.cli.parser import Subparsers
 from engine.cli.progress import follow
+from engine.data.documents import json_text
 from engine.data.errors import ERROR_KINDS, IncompatiblePairError, RunError, UnknownModelError
 from engine.data.folders import DataFolder
+from engine.data.shown import shown
 from engine.downloads.hub_list import list_files
 from engine.downloads.manager import Downloads
 from engine.drafters.expression import drafter_text
 from engine.files.disk import size_text
 from engine.files.gguf import GgufInfo, inspect
+from engine.files.reference import file_of, reference_of
 from engine.heads.folder import folder_obstacle
 from engine.heads.pairing import HEAD_KINDS, heads_obstacle
 from engine.models.catalogue import Catalogue, add_folder, remove_folder
@@ -135,7 +138,7 @@ def _inspect(arguments: argparse.Namespace) -> int:
     folder = DataFolder(arguments.data_dir)
     info = inspect(locate(arguments.model, Catalogue.load(folder), folder).path)
     if arguments.json:
-        print(json.dumps(info.to_json(), indent=2, ensure_ascii=False))
+        print(json_text(info.to_json(), indent=2))
     else:
         print("\n".join(_described(info)))
     return 0
@@ -145,7 +148,7 @@ def _check(arguments: argparse.Namespace) -> int:
     folder = DataFolder(arguments.data_dir)
     catalogue = Catalogue.load(folder)
     target = locate(arguments.target, catalogue, folder)
-    heads = Path(arguments.drafter).expanduser()
+    heads = file_of(arguments.drafter)
     if heads.is_dir():
         reason = folder_obstacle(target.path, heads)
         return _tell_of_heads(target.name, heads.name, reason, arguments.json)
@@ -189,9 +192,9 @@ def _files(arguments: argparse.Namespace) -> int:
         return 0
     if not files:
         raise UnknownModelError(f"{arguments.repository} holds no GGUF files; try another")
-    width = max(len(one.name) for one in files)
+    width = max(len(shown(one.name)) for one in files)
     for one in files:
-        print(f"{one.name:<{width}}  {size_text(one.bytes):>9}  {one.quant}")
+        print(f"{shown(one.name):<{width}}  {size_text(one.bytes):>9}  {one.quant}")
     return 0
 
 
@@ -202,14 +205,14 @@ def _folders(arguments: argparse.Namespace) -> int:
     if arguments.remove is not None:
         remove_folder(folder, arguments.remove)
     for path in Catalogue.load(folder).folders:
-        print(path)
+        print(reference_of(path))
     return 0
 
 
 def _remove(arguments: argparse.Namespace) -> int:
     folder = DataFolder(arguments.data_dir)
     freed = remove(arguments.model, Catalogue.load(folder), folder)
-    print(f"removed {arguments.model}, {size_text(freed)} freed")
+    print(f"removed {shown(arguments.model)}, {size_text(freed)} freed")
     return 0
 
 
@@ -220,7 +223,7 @@ def _short_json(model: KnownModel) -> dict[str, Any]:
         "name": model.name,
         "origin": model.origin,
         "downloaded": model.path is not None,
-        "path": None if model.path is None else str(model.path),
+        "path": None if model.path is None else reference_of(model.path),
         "bytes": model.bytes,
         "quant": model.quant,
         "licence": model.licence,
@@ -259,4 +262,4 @@ def _described(info: GgufInfo) -> Iterator[str]:
         "path": info.path,
     }
     for name, value in rows.items():
-        yield f"{name:<14} {value}"
+        yield shown(f"{name:<14} {value}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import get_args
 
+from engine.data.documents import is_sound
 from engine.data.request import (
     Coupling,
     DraftMode,
@@ -102,9 +104,16 @@ def _add_number(
     group.add_argument(flag, type=type(default), default=default, metavar=metavar, help=text)
 
 
+def written_text(text: str) -> str:
+    """argparse type: text, which bytes of a command line need not be."""
+    if not is_sound(text):
+        raise argparse.ArgumentTypeError("this is not UTF-8 text; put it into a file")
+    return text
+
+
 def existing_file(path: str) -> Path:
     """argparse type: a file that is there."""
     file = Path(path)
-    if not file.is_file():
+    if not os.path.isfile(file):
         raise argparse.ArgumentTypeError(f"{path} does not exist")
     return file

@@ -6,6 +6,7 @@ import sys
 import threading
 from typing import TextIO
 
+from engine.data.shown import shown, shown_name
 from engine.downloads.job import DownloadSnapshot
 from engine.downloads.manager import Downloads
 
@@ -68,7 +69,7 @@ class ProgressView:
 
 def describe(snapshot: DownloadSnapshot) -> str:
     """One line: name, bar, bytes, speed, time left, phase."""
-    parts = [snapshot.name]
+    parts = [shown_name(snapshot.name)]
     if snapshot.total:
         share = min(snapshot.bytes / snapshot.total, 1.0)
         filled = int(share * _BAR)
@@ -82,5 +83,5 @@ def describe(snapshot: DownloadSnapshot) -> str:
     if snapshot.state == "done":
         parts.append("done")
     elif snapshot.message and snapshot.message != "downloading":
-        parts.append(snapshot.message)
+        parts.append(shown(snapshot.message))
     return "  ".join(parts)

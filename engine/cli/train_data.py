@@ -11,7 +11,7 @@ from engine.cli.numbers import above_zero, whole
 from engine.cli.parser import CommandParser
 from engine.cli.train_output import TrainOutput
 from engine.data.folders import DataFolder
-from engine.files.disk import size_text
+from engine.files.disk import size_text, user_path
 from engine.models.catalogue import Catalogue
 from engine.models.locate import LocatedModel, locate
 from engine.models.trained import model_sha256
@@ -98,7 +98,7 @@ def collect_settings(
 
 
 def _absolute(path: str) -> str:
-    return str(Path(path).expanduser().absolute())
+    return str(user_path(path).absolute())
 
 
 def gather(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 
@@ -17,6 +16,7 @@ from engine.bench.verify import (
 from engine.cli.engine_access import load_shown, open_engine
 from engine.cli.options import add_load_options, existing_file, load_request
 from engine.cli.parser import Subparsers
+from engine.data.documents import json_text
 from engine.data.errors import BadOptionError
 from engine.data.events import RunEvent
 from engine.data.prompts import TrialPrompt, read_prompts
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         head = {"target": arguments.target, "drafter": arguments.drafter}
         width = {"numerics": arguments.numerics, "strict_width": loaded.strict_width}
-        print(json.dumps({**head, **width, **report.to_json()}, ensure_ascii=False))
+        print(json_text({**head, **width, **report.to_json()}))
     else:
         print("\n".join(_lines(report)))
     return 0 if report.ok else 1

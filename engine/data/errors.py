@@ -20,11 +20,19 @@ EngineError
 
 from __future__ import annotations
 
+from engine.data.shown import shown
+
 
 class EngineError(Exception):
-    """Base of all errors that are shown to the user as one line."""
+    """Base of all errors that are shown to the user as one line.
+
+    Messages quote files, names and other programs, so what they say is made safe to show.
+    """
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        return shown(super().__str__())
 
 
 class RequestError(EngineError):

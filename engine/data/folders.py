@@ -92,7 +92,7 @@ def open_data_folder(chosen: Path | None) -> DataFolder:
     """
     named = chosen or os.environ.get("FORERUN_DATA_DIR")
     if named:
-        return DataFolder(Path(named).expanduser().resolve())
+        return DataFolder(Path(os.path.expanduser(named)).resolve())
     return DataFolder(platformdirs.user_data_path("forerun", appauthor=False))
 
 

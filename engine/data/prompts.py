@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.data.documents import DocumentError, decoded, numbered_lines, parse_json
 from engine.data.errors import BadOptionError
 
 
@@ -56,20 +56,18 @@ def read_prompts(file: Path | None, limit: int | None = None) -> tuple[TrialProm
 def read_text(file: Path) -> str:
     """A file of the user's. BadOptionError when it is not UTF-8."""
     try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise BadOptionError(f"{file} is not UTF-8 text; save it as UTF-8") from error
+        return decoded(file.read_bytes())
+    except DocumentError as error:
+        raise BadOptionError(f"{file} {error}") from error
 
 
 def _parse(file: Path) -> list[TrialPrompt]:
     prompts = []
-    for number, line in enumerate(read_text(file).splitlines(), start=1):
-        if not line.strip():
-            continue
+    for number, line in numbered_lines(read_text(file)):
         try:
-            record: Any = json.loads(line)
-        except ValueError as error:
-            raise BadOptionError(f"{file}, line {number} is not JSON: {error}") from error
+            record: Any = parse_json(line)
+        except DocumentError as error:
+            raise BadOptionError(f"{file}, line {number} {error}") from error
         text = _text(record)
         if text is None:
             raise BadOptionError(f'{file}, line {number} has neither "prompt" nor "turns"')

@@ -17,11 +17,20 @@ Overflow = Literal["refuse", "trim"]
 
 LONGEST_REPLY = 1024
 """In tokens, where nothing else is said."""
+MOST_THREADS = 512
+_LARGEST = 2**31 - 1
+"""llama.cpp counts in 32 bits: of a larger number it would see only the rest."""
 
 
 def _require(condition: bool, name: str, expected: str) -> None:
     if not condition:
         raise BadOptionError(f"{name} must be {expected}")
+
+
+def _require_count(
+    value: int, name: str, least_means: str, least: int = 0, most: int = _LARGEST
+) -> None:
+    _require(least <= value <= most, name, f"between {least_means} and {most:,}")
 
 
 def _require_one_of(choices: tuple[str, ...], value: str, name: str) -> None:
@@ -55,13 +64,13 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         _require(0.0 <= self.temperature <= 100.0, "temperature", "between 0 and 100")
-        _require(self.top_k >= 0, "top-k", "0 (off) or more")
+        _require_count(self.top_k, "top-k", "0 (off)")
         _require(0.0 < self.top_p <= 1.0, "top-p", "above 0 and at most 1")
         _require(0.0 <= self.min_p < 1.0, "min-p", "at least 0 and below 1")
         _require(0.0 < self.repeat_penalty <= 10.0, "repeat-penalty", "above 0 and at most 10")
         _require(-10.0 <= self.frequency_penalty <= 10.0, "frequency-penalty", "between -10 and 10")
         _require(-10.0 <= self.presence_penalty <= 10.0, "presence-penalty", "between -10 and 10")
-        _require(self.penalty_last_n >= 0, "penalty-last-n", "0 or more")
+        _require_count(self.penalty_last_n, "penalty-last-n", "0")
         _require(self.seed is None or 0 <= self.seed < 2**63, "seed", "between 0 and 2^63 - 1")
 
 
@@ -127,7 +136,7 @@ class GenerateRequest:
     copy_from: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _require(self.max_tokens >= 1, "max-tokens", "1 or more")
+        _require_count(self.max_tokens, "max-tokens", "1", least=1)
         if bool(self.messages) == (self.raw_prompt is not None):
             raise BadOptionError("give either messages or a raw prompt")
 
@@ -150,7 +159,7 @@ class LoadRequest:
     numerics: Numerics = "fast"
 
     def __post_init__(self) -> None:
-        _require(self.context_length >= 0, "ctx", "0 (automatic) or more")
-        _require(self.threads >= 0, "threads", "0 (automatic) or more")
-        _require(self.gpu_layers >= -1, "gpu-layers", "-1 (all) or more")
+        _require_count(self.context_length, "ctx", "0 (automatic)")
+        _require_count(self.threads, "threads", "0 (automatic)", most=MOST_THREADS)
+        _require_count(self.gpu_layers, "gpu-layers", "-1 (all)", least=-1)
         _require_one_of(get_args(Numerics), self.numerics, "numerics")

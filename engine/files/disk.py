@@ -27,6 +27,11 @@ def write_atomically(path: Path, text: str) -> None:
         raise
 
 
+def user_path(written: str | Path) -> Path:
+    """A path as the user wrote it: ~ is a home folder, where there is one of that name."""
+    return Path(os.path.expanduser(written))
+
+
 def disk_free(folder: Path) -> int:
     """Bytes free on the volume of a folder, which need not exist yet."""
     existing = next(place for place in (folder, *folder.parents) if place.exists())
@@ -40,7 +45,8 @@ def disk_room(folder: Path) -> int:
 
 def has_ended(owner: str) -> bool:
     """Whether that is the id of a process which no longer runs: what it left may be removed."""
-    return owner.isdigit() and not psutil.pid_exists(int(owner))
+    is_number = owner.isascii() and owner.isdigit() and len(owner) < 10
+    return is_number and not psutil.pid_exists(int(owner))
 
 
 def size_text(count: int) -> str:

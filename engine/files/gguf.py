@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from engine.data.errors import ModelFileError
+from engine.data.shown import shown_name
 from engine.files.gguf_caches import LayerShape, layer_caches
 from engine.files.gguf_header import Header, Tensor, Value, read_header
 from engine.files.gguf_kind import what_else
 from engine.files.gguf_split import other_parts, refuse_later_part
 from engine.files.gguf_types import FILE_TYPES, TENSOR_TYPES
+from engine.files.reference import reference_of
 
 MAX_LAYERS = 10_000
+_LONGEST_IDENTIFIER = 100
 _GUESSED = 1024  # flag in general.file_type: the label is not certain
 
 
@@ -77,7 +80,8 @@ class GgufInfo:
         return self.needs is None
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"is_model": self.is_model}
+        path = reference_of(Path(self.path))
+        return asdict(self) | {"path": path, "is_model": self.is_model}
 
 
 def inspect(path: Path) -> GgufInfo:
@@ -117,7 +121,7 @@ def _inspect(path: Path, size: int, modified: int) -> GgufInfo:
 
 def _describe(path: Path, header: Header) -> GgufInfo:
     keys = _Keys(header, path.name)
-    architecture = keys.text("general.architecture")
+    architecture = keys.identifier("general.architecture")
     refuse_later_part(path, header)
     if not architecture:
         raise ModelFileError(f"{path.name} does not name its architecture")
@@ -131,10 +135,10 @@ def _describe(path: Path, header: Header) -> GgufInfo:
         path=str(path),
         bytes=header.file_bytes,
         architecture=architecture,
-        name=keys.text("general.name") or path.stem,
+        name=shown_name(keys.text("general.name") or path.stem),
         parameters=sum(tensor.elements for tensor in header.tensors),
         quant=_quant(keys.general("general.file_type"), header.tensors),
-        licence=keys.text("general.license"),
+        licence=shown_name(keys.text("general.license")),
         context_length=keys.integer("context_length"),
         block_count=blocks,
         embedding_length=shape.embedding_length,
@@ -146,8 +150,8 @@ def _describe(path: Path, header: Header) -> GgufInfo:
         sliding_window=keys.integer("attention.sliding_window"),
         full_layers=caches.sliding.count(False),
         vocabulary_size=_vocabulary_size(keys, header),
-        tokenizer_model=keys.text("tokenizer.ggml.model"),
-        tokenizer_pre=keys.text("tokenizer.ggml.pre"),
+        tokenizer_model=keys.identifier("tokenizer.ggml.model"),
+        tokenizer_pre=keys.identifier("tokenizer.ggml.pre"),
         chat_template=keys.text("tokenizer.chat_template") or None,
         is_split=keys.general("split.count") > 1,
         nextn_layers=keys.integer("nextn_predict_layers"),
@@ -194,6 +198,13 @@ class _Keys:
     def text(self, key: str) -> str:
         value = self._metadata.get(key, "")
         if not isinstance(value, str):
+            raise self._wrong(key)
+        return value
+
+    def identifier(self, key: str) -> str:
+        """A word of llama.cpp's own."""
+        value = self.text(key)
+        if len(value) > _LONGEST_IDENTIFIER or not (value.isascii() and value.isprintable()):
             raise self._wrong(key)
         return value
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from engine.files.disk import write_atomically
+from engine.data.shown import shown
+from engine.files.stored import read_stored, write_stored
 
 PASSES = "passes"
 """Kind of the measurements that have T(n) of a target."""
@@ -15,11 +15,12 @@ PASSES = "passes"
 def measurement_key(kind: str, model: Path, setup: str) -> str:
     """kind of measurement, identity of the model file, and the setup it was measured with."""
     status = model.stat()
-    return f"{kind}|{model.name}|{status.st_size}|{status.st_mtime_ns}|{setup}"
+    return f"{kind}|{shown(model.name)}|{status.st_size}|{status.st_mtime_ns}|{setup}"
 
 
 class Measurements:
-    """A missing or damaged file means that nothing was measured yet: it can be measured again."""
+    """A missing file means that nothing was measured yet, and so does a damaged one, which is put
+    aside: it can be measured again."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -42,14 +43,17 @@ class Measurements:
         return passes if 1 in passes and min(passes.values()) > 0.0 else None
 
     def put(self, key: str, value: dict[str, Any]) -> None:
-        write_atomically(self.file, json.dumps({**self._without(key), key: value}, indent=1))
+        write_stored(self.file, {**self._without(key), key: value})
 
     def _without(self, key: str) -> dict[str, Any]:
         return {name: value for name, value in self._read().items() if name != key}
 
     def _read(self) -> dict[str, Any]:
-        try:
-            content = json.loads(self.file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return content if isinstance(content, dict) else {}
+        nothing: dict[str, Any] = {}
+        return read_stored(self.file, _table, nothing).content
+
+
+def _table(content: Any) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise TypeError("it is not a table")
+    return content

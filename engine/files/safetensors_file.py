@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.data.documents import DocumentError, parse_json
 from engine.data.errors import ModelFileError
 from engine.files.tensor_data import TensorData
 
@@ -31,13 +32,13 @@ def read_safetensors(path: Path) -> dict[str, TensorData]:
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or length > min(MAX_HEADER, size - 8):
                 raise ModelFileError(f"{path.name} is damaged: its header does not fit into it")
-            header = json.loads(file.read(length).decode("utf-8"))
+            header = parse_json(file.read(length))
         data = np.memmap(path, np.uint8, "r") if size else np.empty(0, np.uint8)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ModelFileError(f"{path} cannot be read: {reason}") from error
-    except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path.name} is damaged: its header is not JSON") from error
+    except DocumentError as error:
+        raise ModelFileError(f"{path.name} is damaged: its header {error}") from error
     if not isinstance(header, dict):
         raise ModelFileError(f"{path.name} is damaged: its header is not a table")
     data = data[8 + length :]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.data.errors import IncompatiblePairError, ModelFileError
+from engine.data.shown import shown_name
 from engine.files.checkpoint import Config, read_checkpoint
 from engine.files.gguf import GgufInfo
 from engine.files.gguf_data import MetadataValue, write_gguf
@@ -89,7 +90,7 @@ def _metadata(
     base = config.number("rope_theta", 0.0) or (rope.number("rope_theta", 0.0) if rope else 0.0)
     return {
         "general.architecture": "eagle3",
-        "general.name": destination.stem,
+        "general.name": shown_name(destination.stem),
         "general.file_type": 7,
         "eagle3.block_count": 1,
         "eagle3.context_length": config.integer("max_position_embeddings", 2048),

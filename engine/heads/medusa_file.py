@@ -7,7 +7,6 @@ final hidden state at position t and predicts the token at t + 2 + i.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +15,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.data.documents import DocumentError, parse_json
 from engine.data.errors import ModelFileError
+from engine.data.shown import shown_name
 from engine.files.gguf import GgufInfo
 from engine.files.gguf_data import MetadataValue, read_tensors, write_gguf
 from engine.files.gguf_header import read_header
@@ -121,7 +122,7 @@ def write_medusa(path: Path, heads: MedusaHeads) -> None:
     """Writes the container; formats of the weights stay as they are."""
     metadata: dict[str, MetadataValue] = {
         "general.architecture": ARCHITECTURE,
-        "general.name": path.stem,
+        "general.name": shown_name(path.stem),
         f"{ARCHITECTURE}.embedding_length": heads.hidden_size,
         f"{ARCHITECTURE}.vocab_size": heads.rows,
         f"{ARCHITECTURE}.target_hash": heads.target_hash,
@@ -263,10 +264,12 @@ def _base_model(config: Path) -> str:
     """From the config beside a checkpoint, which may be missing."""
     try:
         with config.open("rb") as file:
-            content = json.loads(file.read(_MAX_CONFIG))
+            content = parse_json(file.read(_MAX_CONFIG))
     except FileNotFoundError:
         return ""
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"{config} cannot be read: {error}") from error
+    except OSError as error:
+        raise ModelFileError(f"{config} cannot be read: {error.strerror or error}") from error
+    except DocumentError as error:
+        raise ModelFileError(f"{config} {error}") from error
     named = content.get("base_model_name_or_path") if isinstance(content, dict) else None
     return named if isinstance(named, str) else ""

@@ -11,6 +11,7 @@ from typing import ClassVar
 from llama_cpp import llama_cpp as native
 
 from engine.data.log_line import LogLine
+from engine.data.shown import shown
 
 _LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, 4: logging.ERROR}
 _CONTINUATION = 5
@@ -84,7 +85,7 @@ class NativeLog:
             for line in lines:
                 if line.strip():
                     self._number += 1
-                    entry = LogLine(self._number, self._level, line)
+                    entry = LogLine(self._number, self._level, shown(line))
                     self._pending.append(entry)
                     if self._level >= logging.ERROR:
                         self._errors.append(entry)

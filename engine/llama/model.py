@@ -11,6 +11,7 @@ from pathlib import Path
 from llama_cpp import llama_cpp as native
 
 from engine.data.errors import ModelFileError
+from engine.data.shown import shown_name
 from engine.llama.closing import Closing
 from engine.llama.log import NativeLog
 from engine.llama.vocab import Vocab
@@ -72,7 +73,7 @@ class Model(Closing):
     def description(self) -> str:
         buffer = ctypes.create_string_buffer(256)
         native.llama_model_desc(self.handle, buffer, len(buffer))
-        return buffer.value.decode(errors="replace")
+        return shown_name(buffer.value.decode(errors="replace"))
 
     @property
     def weight_bytes(self) -> int:
@@ -115,7 +116,7 @@ class Model(Closing):
             if count < 0:
                 return None
             if count < capacity:
-                return buffer.value.decode(errors="replace")
+                return shown_name(buffer.value.decode(errors="replace"))
             capacity = count + 1
 
     def close(self) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.data.documents import DocumentError, decoded, parse_toml
 from engine.data.errors import ConfigError
 from engine.data.folders import DataFolder
-from engine.files.disk import write_atomically
+from engine.files.disk import user_path, write_atomically
+from engine.files.reference import file_of, reference_of
+from engine.files.stored import put_aside
 from engine.models.catalogue_table import parse_model
 from engine.models.entry import ModelEntry
 
@@ -51,9 +53,23 @@ class Catalogue:
         return tuple(entry.id for entry in self.entries)
 
 
+def set_aside_catalogue(data_folder: DataFolder) -> str:
+    """Puts the user's own file aside if it is wrong, so that a page can start without it.
+
+    "" or one sentence on what was wrong with it, and where it is now.
+    """
+    try:
+        Catalogue.load(data_folder)
+    except ConfigError as error:
+        if not data_folder.user_catalogue_file.exists():
+            raise
+        return put_aside(data_folder.user_catalogue_file, str(error))
+    return ""
+
+
 def add_folder(data_folder: DataFolder, folder: Path) -> None:
     """List the GGUF files of this folder from now on. Raises ConfigError if it is no folder."""
-    wanted = folder.expanduser().resolve()
+    wanted = user_path(folder).resolve()
     if not wanted.is_dir():
         raise ConfigError(f"{folder} is not a folder; give the folder that holds the GGUF files")
     current = Catalogue.load(data_folder).folders
@@ -63,7 +79,7 @@ def add_folder(data_folder: DataFolder, folder: Path) -> None:
 
 def remove_folder(data_folder: DataFolder, folder: Path) -> None:
     """Forget the folder; its files stay where they are. Raises ConfigError if it is not listed."""
-    wanted = folder.expanduser().resolve()
+    wanted = user_path(folder).resolve()
     current = Catalogue.load(data_folder).folders
     if wanted not in current:
         raise ConfigError(f"{folder} is not one of the model folders")
@@ -73,14 +89,16 @@ def remove_folder(data_folder: DataFolder, folder: Path) -> None:
 def _write_folders(data_folder: DataFolder, folders: tuple[Path, ...]) -> None:
     """Replace only the [folders] table: the rest of the file is the user's own writing."""
     path = data_folder.user_catalogue_file
-    text = path.read_text("utf-8") if path.exists() else ""
-    listed = "".join(f"    {json.dumps(str(folder))},\n" for folder in folders)
+    text = decoded(path.read_bytes()) if path.exists() else ""
+    listed = "".join(
+        f"    {json.dumps(reference_of(folder), ensure_ascii=False)},\n" for folder in folders
+    )
     section = f"[folders]\npaths = [\n{listed}]\n" if folders else ""
     kept = _FOLDERS_SECTION.sub("", text).rstrip()
     new_text = "\n\n".join(part for part in (kept, section.rstrip()) if part) + "\n"
     try:
-        parsed = tomllib.loads(new_text)
-    except tomllib.TOMLDecodeError as error:
+        parsed = parse_toml(new_text)
+    except DocumentError as error:
         raise ConfigError(f"{path}: edit [folders] by hand, it is written unusually") from error
     if _folder_paths(parsed, path) != folders:
         raise ConfigError(f"{path}: edit [folders] by hand, it is written unusually")
@@ -89,11 +107,11 @@ def _write_folders(data_folder: DataFolder, folders: tuple[Path, ...]) -> None:
 
 def _tables(path: Path, allowed: tuple[str, ...]) -> dict[str, Any]:
     try:
-        content = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+        content = parse_toml(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
+    except DocumentError as error:
+        raise ConfigError(f"{path} {error}") from error
     for key in content:
         if key not in allowed:
             raise ConfigError(f"{path}: unknown table [{key}]; known: {', '.join(allowed)}")
@@ -124,4 +142,4 @@ def _folder_paths(content: Mapping[str, Any], path: Path) -> tuple[Path, ...]:
     paths = table.get("paths", [])
     if not isinstance(paths, list) or not all(isinstance(item, str) and item for item in paths):
         raise ConfigError(f"{path}: [folders] paths must be a list of folder names")
-    return tuple(Path(item).expanduser() for item in paths)
+    return tuple(file_of(item) for item in paths)

@@ -7,22 +7,22 @@ import, about half a second, out of every command.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import constants
 
-from engine.data.errors import ConfigError
 from engine.data.folders import DataFolder
-from engine.files.disk import write_atomically
-from engine.models.entry import HubSource
+from engine.files.disk import user_path
+from engine.files.stored import read_stored, write_stored
+from engine.models.entry import HubSource, parse_hub_reference
 
 
 def hub_cache() -> Path:
     """HF_HUB_CACHE as it is now (the library reads it once), else the library's own choice."""
-    return Path(os.environ.get("HF_HUB_CACHE") or constants.HF_HUB_CACHE).expanduser()
+    return user_path(os.environ.get("HF_HUB_CACHE") or constants.HF_HUB_CACHE)
 
 
 def cached_file(source: HubSource, cache: Path | None = None) -> Path | None:
@@ -31,7 +31,7 @@ def cached_file(source: HubSource, cache: Path | None = None) -> Path | None:
     commit = source.revision
     reference = repository / "refs" / source.revision
     if reference.is_file():
-        commit = reference.read_text("utf-8").strip()
+        commit = reference.read_text("utf-8", "replace").strip()
     path = repository / "snapshots" / commit / source.file
     return path if path.is_file() else None
 
@@ -52,15 +52,17 @@ def remove_cached(source: HubSource, cache: Path | None = None) -> int:
 
 
 def recorded(data_folder: DataFolder) -> tuple[HubSource, ...]:
-    """Files fetched by owner/repo choice, in order. Raises ConfigError if the record is damaged."""
-    path = data_folder.hub_record_file
-    if not path.exists():
-        return ()
-    try:
-        rows = json.loads(path.read_text("utf-8"))
-        return tuple(HubSource(row["repo"], row["file"], row["revision"]) for row in rows)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is damaged; delete it, the models stay in the cache") from error
+    """Files fetched by owner/repo choice, in order. A damaged record is put aside:
+    the models stay in the cache."""
+    nothing: tuple[HubSource, ...] = ()
+    return read_stored(data_folder.hub_record_file, _sources, nothing).content
+
+
+def _sources(rows: Any) -> tuple[HubSource, ...]:
+    found = tuple(HubSource(row["repo"], row["file"], row["revision"]) for row in rows)
+    if any(parse_hub_reference(one.reference) is None for one in found):
+        raise ValueError("it names a file that is not one of the Hub")
+    return found
 
 
 def record(data_folder: DataFolder, source: HubSource) -> None:
@@ -78,7 +80,7 @@ def forget(data_folder: DataFolder, source: HubSource) -> None:
 
 def _write(data_folder: DataFolder, sources: Iterable[HubSource]) -> None:
     rows = [{"repo": one.repo, "file": one.file, "revision": one.revision} for one in sources]
-    write_atomically(data_folder.hub_record_file, json.dumps(rows, indent=2) + "\n")
+    write_stored(data_folder.hub_record_file, rows, indent=2)
 
 
 def repository_folder(repo: str, cache: Path) -> Path:

@@ -12,8 +12,10 @@ from typing import Any
 
 from engine.data.errors import ModelFileError, UnknownModelError
 from engine.data.folders import DataFolder
+from engine.data.shown import shown_name
 from engine.files.gguf import GgufInfo, inspect
 from engine.files.gguf_types import FILE_TYPES
+from engine.files.reference import reference_of
 from engine.heads.folder import HeadsFolder, heads_folder
 from engine.models.catalogue import Catalogue
 from engine.models.entry import ModelEntry, parse_hub_reference
@@ -68,16 +70,18 @@ class KnownModel:
         return self.entry.quant if self.entry is not None else ""
 
     def to_json(self) -> dict[str, Any]:
-        shown = None if self.path is None else str(self.path)
-        return asdict(self) | {"path": shown, "bytes": self.bytes, "quant": self.quant}
+        path = None if self.path is None else reference_of(self.path)
+        info = None if self.info is None else self.info.to_json()
+        shown = {"path": path, "info": info, "bytes": self.bytes, "quant": self.quant}
+        return asdict(self) | shown
 
 
 def known_models(catalogue: Catalogue, data_folder: DataFolder) -> tuple[KnownModel, ...]:
     """Everything, in a stable order; a file that two sources name is listed once."""
     models: list[KnownModel] = []
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for model in _candidates(catalogue, data_folder):
-        real = model.path.resolve() if model.path is not None else None
+        real = os.path.realpath(model.path) if model.path is not None else None
         if real is not None and real in seen:
             continue
         if real is not None:
@@ -110,11 +114,13 @@ def remove(reference: str, catalogue: Catalogue, data_folder: DataFolder) -> int
 def _candidates(catalogue: Catalogue, data_folder: DataFolder) -> Iterator[KnownModel]:
     for entry in catalogue.entries:
         path = fetched_path(entry, data_folder)
-        yield _known(KnownModel(entry.id, entry.name, entry.origin, path, entry))
+        yield _known(KnownModel(entry.id, shown_name(entry.name), entry.origin, path, entry))
     for source in recorded(data_folder):
         path = cached_file(source)
         if path is not None:
-            yield _known(KnownModel(source.reference, Path(source.file).stem, "hub", path))
+            yield _known(
+                KnownModel(source.reference, shown_name(Path(source.file).stem), "hub", path)
+            )
     own = {own_path(id_, data_folder) for id_ in catalogue.ids}
     folders = [(data_folder.derived, "derived"), (data_folder.models, "folder")]
     folders += [(folder, "folder") for folder in catalogue.folders]
@@ -122,7 +128,7 @@ def _candidates(catalogue: Catalogue, data_folder: DataFolder) -> Iterator[Known
         for path in islice(_found(folder), MAX_FILES):
             internal = origin == "derived" and not _DERIVED_NAME.fullmatch(path.stem)
             if path not in own and not internal:
-                yield _known(KnownModel(str(path), path.stem, origin, path))
+                yield _known(KnownModel(reference_of(path), shown_name(path.stem), origin, path))
 
 
 def _found(folder: Path) -> Iterator[Path]:
@@ -132,11 +138,19 @@ def _found(folder: Path) -> Iterator[Path]:
         if len(here.relative_to(folder).parts) >= MAX_DEPTH:
             names.clear()
         names[:] = sorted(name for name in names if not name.startswith("."))
-        if heads_folder(here) is not None:
+        if _holds_heads(here):
             yield here
         for name in sorted(files):
             if name.lower().endswith(".gguf") and not _LATER_PART.search(name):
                 yield here / name
+
+
+def _holds_heads(folder: Path) -> bool:
+    """False where the folder may not be read."""
+    try:
+        return heads_folder(folder) is not None
+    except (OSError, ModelFileError):
+        return False
 
 
 def _known(model: KnownModel) -> KnownModel:
@@ -146,7 +160,7 @@ def _known(model: KnownModel) -> KnownModel:
     if model.path.is_dir():
         heads = heads_folder(model.path)
         problem = heads.problem if heads is not None else "no longer there"
-        return replace(model, name=model.path.name, heads=heads, problem=problem)
+        return replace(model, name=shown_name(model.path.name), heads=heads, problem=problem)
     try:
         info = inspect(model.path)
     except ModelFileError as error:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from engine.data.errors import UnknownModelError
 from engine.data.folders import DataFolder
+from engine.data.shown import shown_name
+from engine.files.reference import file_of, reference_of
 from engine.models.catalogue import Catalogue
 from engine.models.entry import HUB_PREFIX, HubSource, ModelEntry, parse_hub_reference
 from engine.models.hub_cache import cached_file
@@ -80,12 +82,12 @@ def _hub_file(reference: str) -> LocatedModel:
 
 
 def _local_file(reference: str) -> LocatedModel:
-    path = Path(os.path.abspath(Path(reference).expanduser()))  # without "..", as `remove` needs
-    if path.is_dir():
+    path = Path(os.path.abspath(file_of(reference)))  # without "..", as `remove` needs
+    if os.path.isdir(path):
         raise UnknownModelError(f"{reference} is a folder; give the path of a GGUF file in it")
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UnknownModelError(f"there is no file {reference}; check the path")
-    return LocatedModel(str(path), path.stem, path)
+    return LocatedModel(reference_of(path), shown_name(path.stem), path)
 
 
 def _unknown(reference: str, catalogue: Catalogue) -> str:

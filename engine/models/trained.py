@@ -7,17 +7,19 @@ to one model file, by its SHA-256.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from engine.data.documents import parse_json
 from engine.data.errors import IncompatiblePairError
 from engine.data.folders import DataFolder
+from engine.data.shown import shown_name
 from engine.files.gguf import file_key
 from engine.files.measurements import Measurements, measurement_key
+from engine.files.stored import MISREAD
 
 TRAINED_KINDS = ("medusa", "eagle3", "early-exit")
 SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "heads"
@@ -108,16 +110,16 @@ def _in(folder: Path, *, shipped: bool) -> Iterator[TrainedDrafter]:
 
 def _read(card: Path, shipped: bool) -> TrainedDrafter | None:
     try:
-        content: dict[str, Any] = json.loads(card.read_text(encoding="utf-8"))
+        content: dict[str, Any] = parse_json(card.read_bytes(), repair=True)
         found = TrainedDrafter(
             kind=str(content["kind"]),
             name=str(content["name"]),
             folder=card.parent,
-            target_name=str(content["target"]["name"]),
+            target_name=shown_name(str(content["target"]["name"])),
             target_sha256=str(content["target"]["sha256"]),
             accepted=float(content["heldout"]["accepted"]),
             shipped=shipped,
         )
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, *MISREAD):
         return None  # not ours, or damaged: nothing that can be offered
     return found if found.kind in TRAINED_KINDS and found.weights.is_file() else None

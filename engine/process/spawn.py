@@ -13,6 +13,7 @@ from pathlib import Path
 
 from engine.data.errors import EngineDiedError
 from engine.data.folders import DataFolder
+from engine.data.shown import shown
 
 
 def output_file(data_folder: DataFolder) -> Path:
@@ -74,4 +75,4 @@ def exit_reason(exit_code: int | None, data_folder: DataFolder) -> str:
     asserts = (line for line in lines if "GGML_ASSERT" in line or "GGML_ABORT" in line)
     errors = (line for line in reversed(lines) if "rror" in line)
     reason = next(asserts, None) or next(errors, "")
-    return reason[-300:] if reason else f"exit code {exit_code}"
+    return shown(reason[-300:]) if reason else f"exit code {exit_code}"

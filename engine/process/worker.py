@@ -16,6 +16,7 @@ from queue import Queue
 from engine.data.errors import EngineError
 from engine.data.events import Finished
 from engine.data.folders import DataFolder
+from engine.data.shown import shown
 from engine.data.stats import Stats
 from engine.llama.abort import AbortFlag
 from engine.llama.library import Library, start_library
@@ -95,7 +96,7 @@ class Worker:
 
     def _load(self, command: Load | Calibrate) -> None:
         def report(label: str, fraction: float) -> None:
-            self._send(LoadProgress(command.id, label, fraction))
+            self._send(LoadProgress(command.id, shown(label), fraction))
 
         thorough = isinstance(command, Calibrate)
         act = self._session.calibrate if thorough else self._session.load
@@ -110,7 +111,7 @@ class Worker:
 
     def _search(self, command: SearchLayers) -> None:
         def report(label: str, fraction: float) -> None:
-            self._send(LoadProgress(command.id, label, fraction))
+            self._send(LoadProgress(command.id, shown(label), fraction))
 
         self._cancellation.begin(command.id)
         try:

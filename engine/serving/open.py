@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from engine.data.errors import BadOptionError
 from engine.data.folders import DataFolder
 from engine.data.loaded import DrafterSummary, LoadedSummary, ModelSummary
+from engine.data.shown import shown
 from engine.drafters.base import Drafter
 from engine.drafters.build_context import BuildContext
 from engine.drafters.copying.earlier import EarlierTexts
 from engine.drafters.ensembles.group import members_of
 from engine.drafters.features.capture import HiddenStateCapture
 from engine.drafters.kinds.ngram import MINIMUM_MATCH
+from engine.files.reference import reference_of
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
@@ -206,7 +208,7 @@ def _summary(
         request=plan.request,
         target=ModelSummary(
             id=plan.target.id,
-            path=str(plan.target.path),
+            path=reference_of(plan.target.path),
             architecture=plan.info.architecture,
             description=context.model.description,
             bytes=memory.weights,
@@ -217,5 +219,5 @@ def _summary(
         drafters=drafters,
         has_chat_template=template.is_builtin,
         strict_width=None if strict is None else strict.width,
-        notices=plan.notices,
+        notices=tuple(map(shown, plan.notices)),
     )

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.data.errors import RunError
-from engine.files.disk import write_atomically
+from engine.files.stored import read_stored, write_stored
 from engine.skip.report import SkipSearchRequest
 from engine.skip.search import Skip
 from engine.skip.trial import Reference
 
+_Content = tuple[tuple[Reference, ...], dict[Skip, float]]
 _SAVE_SECONDS = 5.0
 
 
@@ -39,7 +40,7 @@ class SearchState:
             "values": [[list(skip), value] for skip, value in self.values.items()],
         }
         try:
-            write_atomically(self._file, json.dumps(content))
+            write_stored(self._file, content, indent=None)
         except OSError as error:
             raise RunError(
                 f"{self._file} cannot be written ({error.strerror or error}); free some space,"
@@ -49,15 +50,16 @@ class SearchState:
 
     def _read(self) -> None:
         """A missing or damaged file means that nothing was tried yet."""
-        try:
-            content: Any = json.loads(self._file.read_text(encoding="utf-8"))
-            self.references = tuple(
-                Reference(one["category"], tuple(one["prompt"]), tuple(one["reply"]))
-                for one in content["references"]
-            )
-            self.values = {tuple(skip): float(value) for skip, value in content["values"]}
-        except (OSError, ValueError, TypeError, KeyError):
-            self.references, self.values = (), {}
+        nothing: _Content = ((), {})
+        self.references, self.values = read_stored(self._file, _parse, nothing).content
+
+
+def _parse(content: Any) -> _Content:
+    references = tuple(
+        Reference(one["category"], tuple(one["prompt"]), tuple(one["reply"]))
+        for one in content["references"]
+    )
+    return references, {tuple(skip): float(value) for skip, value in content["values"]}
 
 
 def state_file(folder: Path, model: Path, request: SkipSearchRequest) -> Path:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.data.shown import shown_name
 from engine.files.disk import write_atomically
 from engine.files.gguf_data import MetadataValue, write_gguf
 from engine.files.safetensors_file import write_safetensors
@@ -117,7 +118,7 @@ def _metadata(
     shape = target.shape
     return {
         "general.architecture": "eagle3",
-        "general.name": path.stem,
+        "general.name": shown_name(path.stem),
         "general.file_type": _FILE_TYPES[kind],
         "eagle3.block_count": 1,
         "eagle3.context_length": target.info.context_length,

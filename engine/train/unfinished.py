@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.data.errors import BadOptionError
-from engine.files.disk import write_atomically
+from engine.files.stored import read_stored, write_stored
 from engine.train.corpus.claims import Claims
 from engine.train.training import HeadKind
 
@@ -46,20 +46,20 @@ class Unfinished:
 
     def read(self) -> Progress:
         """What an earlier run reached; the beginning if there was none."""
-        if not self._note.is_file():
-            return Progress()
-        try:
-            return Progress(**json.loads(self._note.read_text(encoding="utf-8")))
-        except (ValueError, TypeError):
-            return Progress()  # of another version: then only the time is not known
+        return read_stored(self._note, _progress, Progress()).content
 
     def write(self, progress: Progress) -> None:
-        write_atomically(self._note, json.dumps(asdict(progress)))
+        write_stored(self._note, asdict(progress))
 
     def remove(self) -> None:
         """With what a save that was killed has left."""
         for file in (self.checkpoint, self.checkpoint.with_suffix(".pt.unfinished"), self._note):
             file.unlink(missing_ok=True)
+
+
+def _progress(content: Any) -> Progress:
+    shards = content["shards"]
+    return Progress(float(content["collecting"]), None if shards is None else int(shards))
 
 
 def unfinished_names(corpus: Path, kind: HeadKind) -> list[str]:

@@ -341,7 +341,8 @@ def test_a_full_disk_is_told_and_blocks_nothing(tmp_path: Path) -> None:
 
 
 def test_preferences_that_cannot_be_written_are_told(page: Page, tmp_path: Path) -> None:
-    (tmp_path / "preferences.part").mkdir()
+    (tmp_path / "preferences.json").unlink(missing_ok=True)
+    (tmp_path / "preferences.json" / "in the way").mkdir(parents=True)
     assert page.ask("view", changes={"theme": "dark"})["error"]["kind"] == "StorageError"
     page.ask("load", target="starter", drafters=[])
     page.services.loading.wait(WAIT)

@@ -150,7 +150,11 @@ def test_what_is_no_prompt_is_named_by_line(tmp_path: Path, line: str) -> None:
 def test_files_without_prompts_are_refused(tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_text("\n")
     (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
-    for name, reason in (("p.jsonl", "holds no"), ("no.txt", "there is no"), ("bytes.txt", "read")):
+    for name, reason in (
+        ("p.jsonl", "holds no"),
+        ("no.txt", "there is no"),
+        ("bytes.txt", "UTF-16 text"),
+    ):
         with pytest.raises(BadOptionError, match=reason):
             prompt_count(str(tmp_path / name))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from engine.data.errors import UnknownModelError
 from engine.drafters.expression import DrafterExpression
 from engine.drafters.heads_argument import parse_heads
 from engine.drafters.kind import DrafterKind, PlanContext
+from engine.files.reference import file_of
 from engine.models.trained import TRAINED_KINDS
 
 
@@ -31,9 +33,8 @@ class HeadsKind(DrafterKind):
     def find(self, expression: DrafterExpression, context: PlanContext) -> Path:
         """The file or folder. UnknownModelError, IncompatiblePairError."""
         file = parse_heads(self.name, expression.argument).file
-        path = Path(file).expanduser()
-        if file and path.exists():
-            return path
+        if file and os.path.exists(file_of(file)):
+            return file_of(file)
         trained = context.find_trained(self.name, file)
         if trained is not None:
             return trained.weights
@@ -44,5 +45,5 @@ class HeadsKind(DrafterKind):
                 f"there are no {self.name} heads for this target here: "
                 f"{advice if self.name in TRAINED_KINDS else ''}name a file: {self.name}:FILE"
             )
-        path = Path(reference).expanduser()
-        return path if path.exists() else context.find_model(reference)
+        path = file_of(reference)
+        return path if os.path.exists(path) else context.find_model(reference)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from engine.data.documents import DocumentError, decoded, numbered_lines, parse_json
 from engine.data.errors import BadOptionError
 from engine.data.request import Message
+from engine.files.disk import user_path
 from engine.train.corpus.work import Item
 
 _KEYS = ("turns", "prompt", "question", "instruction")
@@ -35,17 +35,17 @@ def prompt_count(path: str) -> int:
 
 
 def _prompts(path: str) -> Iterator[tuple[str, str]]:
-    file = Path(path).expanduser()
+    file = user_path(path)
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = numbered_lines(decoded(file.read_bytes()))
     except FileNotFoundError:
         raise BadOptionError(f"there is no {path}; --prompts takes files: {_WHAT}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadOptionError(f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        raise BadOptionError(f"{path} cannot be read: {error.strerror or error}") from error
+    except DocumentError as error:
+        raise BadOptionError(f"{path} {error}") from error
     seen: set[str] = set()
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    for number, line in lines:
         first, then = _prompt(line, f"{path}, line {number}", file.suffix in (".jsonl", ".json"))
         if first and first not in seen:
             seen.add(first)
@@ -56,7 +56,7 @@ def _prompt(line: str, place: str, as_json: bool) -> tuple[str, str]:
     if not as_json:
         return line.strip(), ""
     try:
-        value: Any = json.loads(line)
+        value: Any = parse_json(line)
         key = next(key for key in _KEYS if key in value)
         wanted = value[key]
     except (ValueError, TypeError, StopIteration):

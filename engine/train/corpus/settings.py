@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from engine.data.documents import parse_json
 from engine.data.errors import RunError
-from engine.files.disk import write_atomically
+from engine.files.stored import MISREAD, write_stored
 
 CORPUS_VERSION = 1
 
@@ -73,20 +73,20 @@ class CorpusCard:
 
 
 def write_card(folder: Path, card: CorpusCard) -> None:
-    write_atomically(folder / "corpus.json", json.dumps(asdict(card), indent=2) + "\n")
+    write_stored(folder / "corpus.json", asdict(card), indent=2)
 
 
 def read_card(folder: Path) -> CorpusCard | None:
     """None when there is no corpus yet. RunError when it is damaged or of another version."""
     path = folder / "corpus.json"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_bytes(), repair=True)
         for name in ("layers", "text", "prompt_files"):
             content[name] = tuple(content.get(name, ()))
         card = CorpusCard(**content)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, *MISREAD) as error:
         raise RunError(f"{path} cannot be read ({error}); `forerun train delete` it") from error
     if card.version != CORPUS_VERSION:
         raise RunError(f"{folder} was made by another version; `forerun train delete` it")

@@ -25,8 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.data.documents import parse_json
 from engine.data.errors import RunError
 from engine.files.disk import has_ended
+from engine.files.stored import MISREAD
 from engine.train.corpus.disk import bytes_per_token, require_disk
 
 _ARRAYS = ("tokens", "answer", "hidden", "layers", "top_ids", "top_logprobs")
@@ -204,9 +206,21 @@ def shard_notes(folder: Path, shards: int | None = None) -> Iterator[dict[str, A
     """shard.json of each complete shard. RunError when one is damaged."""
     for shard in shard_folders(folder)[:shards]:
         try:
-            yield json.loads((shard / "shard.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            yield _note(shard)
+        except (OSError, *MISREAD) as error:
             raise _unreadable(shard, error) from error
+
+
+def _note(shard: Path) -> dict[str, Any]:
+    """shard.json. OSError, or one of MISREAD when it is damaged."""
+    note = parse_json((shard / "shard.json").read_bytes(), repair=True)
+    counts = (note["tokens"], note["answer_tokens"], note["heldout_answer_tokens"])
+    texts = (*note["id"], *note.get("category", ()))
+    if not all(isinstance(one, int) for one in counts) or not all(
+        isinstance(one, str) for one in texts
+    ):
+        raise TypeError("shard.json has a value of the wrong type")
+    return dict(note)
 
 
 def _unreadable(shard: Path, error: Exception) -> RunError:
@@ -228,9 +242,9 @@ def count(folder: Path, shards: int | None = None) -> Counts:
 
 def _open_shard(shard: Path) -> _Shard:
     try:
-        note = json.loads((shard / "shard.json").read_text(encoding="utf-8"))
+        note = _note(shard)
         arrays = {name: np.load(shard / f"{name}.npy", mmap_mode="r") for name in _ARRAYS}
         starts, heldout = np.load(shard / "starts.npy"), np.load(shard / "heldout.npy")
-    except (OSError, ValueError) as error:
+    except (OSError, *MISREAD) as error:
         raise _unreadable(shard, error) from error
     return _Shard(shard, tuple(note["id"]), tuple(note["category"]), heldout, starts, arrays)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.data.errors import BadOptionError, RunError
 from engine.data.request import Message, Role
+from engine.files.disk import user_path
 from engine.train.corpus.prompt_files import prompt_file_items
 from engine.train.corpus.prompt_list import built_in_prompts, own_questions
 from engine.train.corpus.settings import CollectSettings
@@ -68,7 +69,7 @@ def text_files(paths: Iterable[str]) -> list[Path]:
     """BadOptionError when a path does not exist or holds no text."""
     found: list[Path] = []
     for name in paths:
-        path = Path(name).expanduser()
+        path = user_path(name)
         if not path.exists():
             raise BadOptionError(f"there is no {name}; --text takes files and folders of text")
         inside = sorted(path.rglob("*")) if path.is_dir() else [path]
@@ -90,7 +91,7 @@ def text_items(paths: Iterable[str]) -> Iterator[Item]:
     seen: set[str] = set()
     for path in text_files(paths):
         try:
-            text = path.read_text(encoding="utf-8", errors="replace")
+            text = path.read_text(encoding="utf-8-sig", errors="replace")
         except OSError as error:
             raise BadOptionError(f"{path} cannot be read: {error.strerror or error}") from error
         for number, chunk in enumerate(chunks(text)):

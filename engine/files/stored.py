@@ -1,0 +1,85 @@
+"""JSON files that Forerun keeps for itself: checked, written in one step, put aside when wrong."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from engine.data.documents import checked, parse_json
+from engine.data.errors import RequestError
+from engine.files.disk import write_atomically
+
+_LOG = logging.getLogger(__name__)
+_MOST_ASIDE = 100
+MISREAD = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
+"""What reading fields of content with the wrong shape raises."""
+
+ContentT = TypeVar("ContentT")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Generic[ContentT]):
+    """problem: "" or one sentence on what was wrong with the file, and where it is now."""
+
+    content: ContentT
+    problem: str = ""
+
+
+def read_stored(
+    path: Path, parse: Callable[[Any], ContentT], nothing: ContentT
+) -> Stored[ContentT]:
+    """`nothing` where there is no file, or where it was wrong and has been put aside.
+
+    parse: content to what it stands for; for the wrong shape it raises one of MISREAD, or a
+    RequestError. Half characters of earlier versions become U+FFFD.
+    """
+    try:
+        return Stored(parse(parse_json(path.read_bytes(), repair=True)))
+    except (FileNotFoundError, NotADirectoryError):
+        return Stored(nothing)
+    except (OSError, RequestError, *MISREAD) as error:
+        problem = put_aside(path, _reason(error))
+        return Stored(nothing, problem)
+
+
+def write_stored(path: Path, content: Any, indent: int | None = 1) -> None:
+    """In one step. DocumentError, before anything is touched, when it could not be read again;
+    OSError when it cannot be written."""
+    text = json.dumps(checked(content_of(content)), indent=indent, ensure_ascii=False)
+    write_atomically(path, text + "\n")
+
+
+def content_of(content: Any) -> Any:
+    """Tuples as the lists that JSON makes of them."""
+    return json.loads(json.dumps(content))
+
+
+def put_aside(path: Path, reason: str) -> str:
+    """Under a name that says so, beside its place; one sentence on it, which is logged too."""
+    aside = _free_name(path)
+    try:
+        path.replace(aside)
+        problem = f"{path.name} could not be read ({reason}); it is kept as {aside}."
+    except OSError as error:
+        why = error.strerror or error
+        problem = f"{path} could not be read ({reason}), nor be put aside ({why})."
+    _LOG.warning("%s", problem)
+    return problem
+
+
+def _free_name(path: Path) -> Path:
+    names = [path.with_suffix(f".unreadable{path.suffix}")]
+    names += [path.with_suffix(f".unreadable-{n}{path.suffix}") for n in range(2, _MOST_ASIDE)]
+    return next((name for name in names if not name.exists()), names[-1])
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    return str(error)
