@@ -24,15 +24,19 @@ MERGES = (
     "l l", "e ll", "h ell", "hell o", "Ġ o", "Ġ f", "a t", "e n", "e d", "i s", "i t", "a l",
 )  # fmt: skip
 
-NORMAL, CONTROL, UNUSED = 1, 3, 5
+NORMAL, UNKNOWN, CONTROL, UNUSED, BYTE = 1, 2, 3, 5, 6
+PIECES = ("▁", "t", "h", "e", "a", "n", "th", "the", "▁the", "an", "▁an", "<", "|", ">", "▁a", "\n")
 
 
 @dataclass(frozen=True)
 class TinyModel:
     """What to write. vocabulary_size: padded up to this (0: no padding).
 
+    tokenizer: "bpe", "sentencepiece" (which begins texts with <s> and a space) or "none".
+
     tokens: replaces the normal tokens (byte tokens and merges). noise: standard deviation, relative
-    to the weights', of what is added to the weights of the same seed.
+    to the weights', of what is added to the weights of the same seed. ends_texts: the file asks for
+    an end-of-text token behind every text.
     """
 
     seed: int = 0
@@ -48,11 +52,18 @@ class TinyModel:
     chat_template: str | None = CHATML
     architecture: str = "llama"
     name: str = "Tiny"
+    ends_texts: bool = False
+    tokenizer: str = "bpe"
     noise: float = 0.0
     sharpness: float = 3.0
 
     def vocabulary(self) -> tuple[list[str], list[int]]:
         """Texts and types of all tokens: normal ones, control tokens, padding."""
+        if self.tokenizer == "sentencepiece":
+            byte_names = [f"<0x{byte:02X}>" for byte in range(256)]
+            texts = ["<unk>", "<s>", "</s>", *byte_names, *PIECES, *self.control_tokens]
+            types = [UNKNOWN, CONTROL, CONTROL] + [BYTE] * 256 + [NORMAL] * len(PIECES)
+            return texts, types + [CONTROL] * len(self.control_tokens)
         normal = list(self.tokens) or [*_byte_tokens(), *(m.replace(" ", "") for m in MERGES)]
         texts = [*normal, *self.control_tokens]
         types = [NORMAL] * len(normal) + [CONTROL] * len(self.control_tokens)
@@ -95,18 +106,26 @@ def _write_shape(writer: gguf.GGUFWriter, model: TinyModel, vocabulary: int) -> 
 def _write_vocabulary(
     writer: gguf.GGUFWriter, model: TinyModel, texts: list[str], types: list[int]
 ) -> None:
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
+    if model.tokenizer == "none":
+        writer.add_tokenizer_model("none")
+        return
     writer.add_token_list(texts)
     writer.add_token_types(types)
-    writer.add_token_merges(list(MERGES))
+    if model.tokenizer == "sentencepiece":
+        writer.add_tokenizer_model("llama")
+        writer.add_token_scores([float(len(text)) for text in texts])
+    else:
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre("gpt-2")
+        writer.add_token_merges(list(MERGES))
     specials = {text: texts.index(text) for text in model.control_tokens}
-    if "<|endoftext|>" in specials:
+    if "<|endoftext|>" in specials and model.tokenizer == "bpe":
         writer.add_bos_token_id(specials["<|endoftext|>"])
         writer.add_eos_token_id(specials["<|endoftext|>"])
     if "<|im_end|>" in specials:
         writer.add_eot_token_id(specials["<|im_end|>"])
-    writer.add_add_bos_token(False)
+    writer.add_add_bos_token(model.tokenizer == "sentencepiece")
+    writer.add_add_eos_token(model.ends_texts)
     if model.chat_template is not None:
         writer.add_chat_template(model.chat_template)
 

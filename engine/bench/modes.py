@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import psutil
-
 from engine.bench.samples import PLAIN, BenchMode, BenchReply
 from engine.bench.verify import top_two_gap
 from engine.control.drafting_memory import TextKind
 from engine.data.errors import RunError
 from engine.data.events import Finished, RunEvent
+from engine.data.machine import resident_bytes
 from engine.data.prompts import TrialPrompt
 from engine.data.request import DraftParams, GenerateRequest, Message, SamplingParams
 from engine.data.rounds import RoundTrace
@@ -90,16 +89,6 @@ class EngineUnderTest:
                 cancelled = True
                 run.cancel()
         return events
-
-
-def resident_bytes(pid: int | None) -> int | None:
-    """Of a running process; None where there is none to ask."""
-    if pid is None:
-        return None
-    try:
-        return int(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
-        return None
 
 
 def plain_mode(engine: EngineUnderTest, settings: BenchSettings) -> BenchMode:

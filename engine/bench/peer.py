@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.bench.modes import BenchSettings, resident_bytes
+from engine.bench.modes import BenchSettings
 from engine.bench.peer_settings import PeerSetting
 from engine.bench.samples import BenchMode, BenchReply
 from engine.data.documents import DocumentError, parse_json
 from engine.data.errors import RunError
 from engine.data.events import Finished, FinishReason
+from engine.data.machine import resident_bytes
 from engine.data.prompts import TrialPrompt
 from engine.data.stats import Stats
 

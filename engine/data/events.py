@@ -50,6 +50,11 @@ class Finished:
     stats: Stats
     exact: bool = True
 
+    @classmethod
+    def before_anything(cls, seed: int | None) -> Finished:
+        """Of a run that was cancelled before its prompt was there."""
+        return cls("", (), "cancelled", 0, 0, seed or 0, Stats())
+
     def to_json(self) -> dict[str, Any]:
         """The fixed object of `forerun generate --json`; a text that is not exact says so."""
         return {

@@ -84,6 +84,16 @@ def _sysctl(name: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
+def resident_bytes(pid: int | None) -> int | None:
+    """Of a running process; None where there is none to ask."""
+    if pid is None:
+        return None
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return None
+
+
 def allow_many_files() -> None:
     """Raises this process's limit of open files as far as the system lets it."""
     if sys.platform == "win32":

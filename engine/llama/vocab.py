@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from llama_cpp import llama_cpp as native
 
 from engine.data.errors import NativeError
 
 _PIECE_BYTES = 256
+_SPECIAL: int = native.LLAMA_TOKEN_ATTR_CONTROL | native.LLAMA_TOKEN_ATTR_UNKNOWN
 
 
 class Vocab:
@@ -21,18 +22,30 @@ class Vocab:
         self.bos: int = native.llama_vocab_bos(handle)
         self.eos: int = native.llama_vocab_eos(handle)
         self.adds_bos: bool = bool(native.llama_vocab_get_add_bos(handle))
+        self._can_read = native.llama_vocab_type(handle) != native.LLAMA_VOCAB_TYPE_NONE
         self._pieces: dict[tuple[int, bool], bytes] = {}
         self._end_of_generation: dict[int, bool] = {}
         self._control: dict[int, bool] = {}
+        self._special: dict[str, int] | None = None
 
     def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
-        """Token ids of text. parse_special: read "<|im_end|>" and the like as control tokens."""
+        """Token ids of text. parse_special: read "<|im_end|>" and the like as control tokens.
+
+        add_special: begin as the model's texts begin. llama.cpp would also end the text where a
+        file asks for that (add_eos_token), but what goes on must not have ended.
+        """
+        tokens = self._tokenize(text, parse_special)
+        return [self.bos, *tokens] if add_special and self.adds_bos and self.bos >= 0 else tokens
+
+    def _tokenize(self, text: str, parse_special: bool) -> list[int]:
+        if not self._can_read:
+            raise NativeError("the model has no vocabulary, so it reads no text; choose another")
         data = text.encode("utf-8", errors="replace")
         capacity = len(data) + 16
         while True:
             tokens = (native.llama_token * capacity)()
             count = native.llama_tokenize(
-                self._handle, data, len(data), tokens, capacity, add_special, parse_special
+                self._handle, data, len(data), tokens, capacity, False, parse_special
             )
             if count >= 0:
                 return list(tokens[:count])
@@ -79,6 +92,27 @@ class Vocab:
             known = bool(native.llama_vocab_is_control(self._handle, token))
             self._control[token] = known
         return known
+
+    def special_texts(self) -> Mapping[str, int]:
+        """Text to id of all that only parse_special reads as one token."""
+        if self._special is None and not self._can_read:
+            self._special = {}
+        if self._special is None:
+            attributes = native.llama_vocab_get_attr
+            found = (
+                token for token in range(self.size) if attributes(self._handle, token) & _SPECIAL
+            )
+            texts = {self.special_text(token): token for token in found}
+            self._special = {text: token for text, token in texts.items() if text}
+        return self._special
+
+    def takes_space(self, token: int) -> tuple[bool, bool]:
+        """Whether a special token takes the white space in front of it, and behind it."""
+        attributes = native.llama_vocab_get_attr(self._handle, token)
+        return (
+            bool(attributes & native.LLAMA_TOKEN_ATTR_LSTRIP),
+            bool(attributes & native.LLAMA_TOKEN_ATTR_RSTRIP),
+        )
 
     def first_end_of_generation(self, tokens: Sequence[int]) -> int | None:
         """Index of the first token that ends the reply, None if there is none."""

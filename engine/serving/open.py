@@ -25,6 +25,7 @@ from engine.serving.plan import Loader, LoadPlan, Report
 from engine.serving.strict import StrictSetup
 from engine.serving.tuning import PairSpeed, Setup, Tuning
 from engine.text.chat import ChatTemplate
+from engine.text.tokenizer import PromptTokenizer
 
 WIDEST_PASS = 65
 
@@ -41,6 +42,7 @@ class Loaded:
     context: Context
     drafter: Drafter | None
     template: ChatTemplate
+    tokenizer: PromptTokenizer
     max_width: int
     summary: LoadedSummary
     speed: PairSpeed | None
@@ -89,6 +91,7 @@ class Opener:
                 pair = context, drafter
                 speed = self.tuning.pair(plan, setup, pair, report, thorough=thorough)
             template = _chat_template(plan, model)
+            opened.callback(template.close)
             resources = opened.pop_all()
         width = WIDEST_PASS if strict is None else strict.width
         return Loaded(
@@ -96,6 +99,7 @@ class Opener:
             context=context,
             drafter=drafter,
             template=template,
+            tokenizer=PromptTokenizer(model.vocab),
             max_width=min(width, context.widest_verify),
             summary=_summary(plan, context, drafter, template, strict),
             speed=speed,

@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.control.controller import AlwaysDraft, Controller, NeverDraft
 from engine.control.drafting_memory import TextKind
 from engine.data.errors import BadOptionError, EngineError, RunError
-from engine.data.events import Notice, RunEvent
+from engine.data.events import Finished, Notice, RunEvent
 from engine.data.folders import DataFolder
 from engine.data.loaded import LoadedSummary
 from engine.data.request import GenerateRequest, LoadRequest
@@ -139,11 +139,17 @@ class Session:
         loaded = self._loaded
         if loaded is None:
             raise BadOptionError("no model is loaded; choose a target first")
-        prompt, notices = build_prompt(request, loaded.template, loaded.context, tuple(loaded.held))
+        held, seed = tuple(loaded.held), request.sampling.seed
+        try:
+            prompt, notices = build_prompt(
+                request, loaded.template, loaded.context, held, loaded.tokenizer, cancelled
+            )
+            if loaded.earlier is not None:
+                loaded.earlier.follow(request.copy_from, cancelled)
+        except PassAborted:
+            yield Finished.before_anything(seed)
+            return
         yield from notices
-        if loaded.earlier is not None:
-            loaded.earlier.follow(request.copy_from)
-        seed = request.sampling.seed
         setup = DraftSetup(
             drafter=loaded.drafter,
             controller=_controller(loaded, request),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,9 +62,9 @@ def search_layers(path: Path, request: SkipSearchRequest, tools: SearchTools) ->
     ) as model:
         trial = SkipTrial(model, threads, request.reply_tokens, tools.abort)
         try:
-            template = ChatTemplate(info.chat_template, *_ends(model))
             if not state.references:
-                state.references = _write_references(trial, template, request, tools)
+                with closing(ChatTemplate(info.chat_template, *_ends(model))) as template:
+                    state.references = _write_references(trial, template, request, tools)
                 state.save()
             spread = tuple(inner)[::2]
             tools.report("timing drafts", 0.0)
@@ -196,11 +197,7 @@ def _write_references(
 def _ends(model: Model) -> tuple[str, str]:
     """Texts of the tokens that begin and end a text."""
     vocab = model.vocab
-    bos, eos = (
-        vocab.piece(token, special=True).decode(errors="replace") if token >= 0 else ""
-        for token in (vocab.bos, vocab.eos)
-    )
-    return bos, eos
+    return vocab.special_text(vocab.bos), vocab.special_text(vocab.eos)
 
 
 def _tokens(references: Sequence[Reference]) -> int:

@@ -23,6 +23,7 @@ from engine.llama.skipping import LayerSkipper
 from engine.measure.calibrate import measure_passes
 from engine.skip.search import DraftCosts, Skip
 from engine.text.chat import ChatTemplate
+from engine.text.prompt import prompt_tokens
 
 _PROMPT_TOKENS = 448
 """Of a prompt at most: its end is kept."""
@@ -59,8 +60,8 @@ class SkipTrial:
     def write(self, prompt: TrialPrompt, template: ChatTemplate) -> Reference:
         """The target's greedy reply; shorter than wanted if it ends by itself."""
         vocab = self._context.model.vocab
-        text = template.render([Message("user", prompt.text)])
-        tokens = vocab.tokenize(text, add_special=True, parse_special=True)[-_PROMPT_TOKENS:]
+        text = template.prompt([Message("user", prompt.text)])
+        tokens = prompt_tokens(vocab, text, ())[-_PROMPT_TOKENS:]
         self._skipper.skip(())
         self._fill(tokens[:-1])
         reply: list[int] = []

@@ -1,113 +1,88 @@
-"""Messages to prompt text with the model's own chat template, in a sandbox.
+"""Messages to a prompt with the model's own chat template, which runs in a process of its own.
 
 A file without a template gets a documented plain one: "User: ...", "Assistant: ...".
 """
 
 from __future__ import annotations
 
-import datetime
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-from jinja2 import TemplateError as JinjaError
 
 from engine.data.errors import TemplateError
 from engine.data.request import Message
-from engine.text.chat_sandbox import SandboxedTemplate, StepLimitError
-
-# What an expression of a template can raise; the model's author wrote it, not the user.
-_FAILURES = (
-    JinjaError,
-    StepLimitError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
+from engine.text.prompt_text import PromptText, assembled
+from engine.text.render_process import RenderProcess, never
 
 
 class ChatTemplate:
-    """source: the template of the GGUF file, None for the plain fallback."""
+    """source: the template of the GGUF file, None for the plain fallback.
 
-    def __init__(self, source: str | None, bos: str, eos: str) -> None:
+    Nothing is read before the first rendering, so a broken template fails there. process: where it
+    is rendered, if others are rendered there too; then its owner closes it.
+    """
+
+    def __init__(
+        self, source: str | None, bos: str, eos: str, process: RenderProcess | None = None
+    ) -> None:
         self.is_builtin = source is not None
-        self._bos = bos
-        self._eos = eos
-        self._template = None if source is None else _compile(source)
+        self._source = source
+        self._ends = {"bos_token": bos, "eos_token": eos}
+        self._process = process or RenderProcess()
+        self._is_owner = process is None
 
-    def render(self, messages: Sequence[Message]) -> str:
+    def close(self) -> None:
+        """Ends what renders; closing twice is safe, and rendering starts it again."""
+        if self._is_owner:
+            self._process.close()
+
+    def render(
+        self, messages: Sequence[Message], variables: Mapping[str, Any] | None = None
+    ) -> str:
+        """The text of the prompt."""
+        return self.prompt(messages, variables).text
+
+    def prompt(
+        self,
+        messages: Sequence[Message],
+        variables: Mapping[str, Any] | None = None,
+        cancelled: Callable[[], bool] = never,
+    ) -> PromptText:
         """The prompt, ending where the assistant's reply starts.
 
-        TemplateError when the template refuses the messages. A template that refuses a system
-        message gets it as the beginning of the first user message.
+        TemplateError when the template refuses the messages or fails in any way, RenderStopped when
+        cancelled. A template that refuses a system message gets it as the beginning of the first
+        user message. variables: what the template can be told besides, as JSON has it; its
+        text counts as typed.
         """
-        if self._template is None:
+        if self._source is None:
             return _plain_prompt(messages)
-        attempts: list[Sequence[Message]] = [messages]
-        refusal: _Refused | None = None
+        given = dict(variables or {})
+        answer = self._ask(messages, given, cancelled)
         merged = _merge_system(messages)
-        if merged is not None:
-            attempts.append(merged)
-        for attempt in attempts:
-            try:
-                return self._apply(self._template, attempt)
-            except _Refused as said:
-                refusal = said
-        raise TemplateError(f"the model's chat template says: {refusal}")
-
-    def _apply(self, template: SandboxedTemplate, messages: Sequence[Message]) -> str:
-        try:
-            return template.render(
-                {
-                    "messages": [{"role": m.role, "content": m.content} for m in messages],
-                    "add_generation_prompt": True,
-                    "bos_token": self._bos,
-                    "eos_token": self._eos,
-                }
+        if "refused" in answer and merged is not None:
+            answer = self._ask(merged, given, cancelled)
+        if "refused" in answer:
+            raise TemplateError(f"the model's chat template says: {answer['refused']}")
+        if "failed" in answer:
+            raise TemplateError(
+                f"the model's chat template {answer['failed']}; choose another model"
             )
-        except _FAILURES as error:
-            reason = str(error) or type(error).__name__
-            raise TemplateError(f"the model's chat template failed: {reason}") from error
+        return PromptText(answer["text"], tuple((start, end) for start, end in answer["typed"]))
 
-
-def _compile(source: str) -> SandboxedTemplate:
-    functions: dict[str, Callable[..., Any]] = {
-        "raise_exception": _refuse,
-        "strftime_now": _strftime_now,
-        "tojson": _to_json,
-    }
-    try:
-        return SandboxedTemplate(source, functions)
-    except (JinjaError, RecursionError) as error:
-        raise TemplateError(f"the model's chat template does not parse: {error}") from error
-
-
-class _Refused(Exception):  # noqa: N818 - the template's own word, not a fault
-    """raise_exception was called by the template."""
-
-
-def _refuse(message: str) -> None:
-    raise _Refused(message)
-
-
-def _strftime_now(pattern: str) -> str:
-    return datetime.datetime.now().strftime(pattern)
-
-
-def _to_json(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
+    def _ask(
+        self,
+        messages: Sequence[Message],
+        variables: Mapping[str, Any],
+        cancelled: Callable[[], bool],
+    ) -> dict[str, Any]:
+        pairs = [(message.role, message.content) for message in messages]
+        request = {
+            "source": self._source,
+            "ends": self._ends,
+            "messages": pairs,
+            "variables": variables,
+        }
+        return self._process.ask(request, cancelled)
 
 
 def _merge_system(messages: Sequence[Message]) -> tuple[Message, ...] | None:
@@ -118,7 +93,11 @@ def _merge_system(messages: Sequence[Message]) -> tuple[Message, ...] | None:
     return (first, *messages[2:])
 
 
-def _plain_prompt(messages: Sequence[Message]) -> str:
+def _plain_prompt(messages: Sequence[Message]) -> PromptText:
     names = {"system": "", "user": "User: ", "assistant": "Assistant: "}
-    lines = [f"{names[message.role]}{message.content}\n\n" for message in messages]
-    return "".join(lines) + "Assistant:"
+    pieces = [
+        piece
+        for message in messages
+        for piece in ((names[message.role], False), (message.content, True), ("\n\n", False))
+    ]
+    return assembled([*pieces, ("Assistant:", False)])

@@ -2,63 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 
-from engine.data.errors import BadOptionError, ContextLengthError
+from engine.data.errors import BadOptionError, ContextLengthError, TemplateError
 from engine.data.events import Notice
 from engine.data.request import GenerateRequest, Message
+from engine.llama.abort import PassAborted
 from engine.llama.context import Context
 from engine.llama.vocab import Vocab
 from engine.text.chat import ChatTemplate
-
-_CONTINUATION_BYTES = range(0x80, 0xC0)
+from engine.text.prompt_text import PromptText
+from engine.text.render_process import RenderStopped, never
+from engine.text.tokenizer import Part, PromptTokenizer
 
 
 def build_prompt(
-    request: GenerateRequest, template: ChatTemplate, context: Context, held: Sequence[int]
+    request: GenerateRequest,
+    template: ChatTemplate,
+    context: Context,
+    held: Sequence[int],
+    tokenizer: PromptTokenizer | None = None,
+    cancelled: Callable[[], bool] = never,
 ) -> tuple[list[int], tuple[Notice, ...]]:
     """The prompt's tokens. held: the tokens that the KV cache stands for.
 
     ContextLengthError when the history does not fit, unless the request asked to trim it: then
-    the oldest messages go first, the system message and the last one stay.
+    the oldest messages go first, the system message and the last one stay. PassAborted when
+    cancelled, which is asked before every message that is new.
     """
-    vocab = context.model.vocab
     if request.raw_prompt is not None:
-        tokens = vocab.tokenize(request.raw_prompt, add_special=True, parse_special=True)
+        tokens = context.model.vocab.tokenize(
+            request.raw_prompt, add_special=True, parse_special=True
+        )
         tokens.extend(request.continuation)
         _require_fit(tokens, context.length_limit, can_trim=False)
         return tokens, ()
-    messages = list(request.messages)
-    tokens = prompt_tokens(vocab, template.render(messages), held)
-    tokens.extend(request.continuation)
+    tokenizer = tokenizer or PromptTokenizer(context.model.vocab)
+    builder = _Builder(request, template, tokenizer, cancelled)
+    tokens = builder.tokens(request.messages, held)
     if len(tokens) < context.length_limit or request.overflow == "refuse":
         _require_fit(tokens, context.length_limit, can_trim=True)
         return tokens, ()
-    return _trimmed(messages, template, context, request)
+    return builder.trimmed(context.length_limit)
 
 
-def _trimmed(
-    messages: list[Message], template: ChatTemplate, context: Context, request: GenerateRequest
-) -> tuple[list[int], tuple[Notice, ...]]:
-    """Drops the oldest messages until a reply fits: max_tokens or a quarter of the context."""
-    room = context.length_limit - min(request.max_tokens, context.length_limit // 4)
-    first = 1 if messages[0].role == "system" else 0
-    dropped = 0
-    while True:
-        text = template.render(messages)
-        tokens = prompt_tokens(context.model.vocab, text, ())
-        tokens.extend(request.continuation)
-        if len(tokens) <= room or len(messages) <= first + 1:
-            break
-        # A chat starts with the user, so questions go together with their answers.
-        count = 2 if len(messages) > first + 2 else 1
-        del messages[first : first + count]
-        dropped += count
-    _require_fit(tokens, context.length_limit, can_trim=False)
-    if not dropped:
-        return tokens, ()
-    what = "oldest message was" if dropped == 1 else f"{dropped} oldest messages were"
-    return tokens, (Notice(f"the {what} left out: the chat is longer than the context"),)
+class _Builder:
+    """One request's prompts: of all its messages, or of as many as fit."""
+
+    def __init__(
+        self,
+        request: GenerateRequest,
+        template: ChatTemplate,
+        tokenizer: PromptTokenizer,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._request = request
+        self._template = template
+        self._tokenizer = tokenizer
+        self._cancelled = cancelled
+
+    def tokens(self, messages: Sequence[Message], held: Sequence[int]) -> list[int]:
+        if self._cancelled():
+            raise PassAborted
+        try:
+            prompt = self._template.prompt(messages, cancelled=self._cancelled)
+        except RenderStopped as error:
+            raise PassAborted from error
+        tokens = kept_tokens(self._tokenizer, prompt, held, self._cancelled)
+        return [*tokens, *self._request.continuation]
+
+    def trimmed(self, limit: int) -> tuple[list[int], tuple[Notice, ...]]:
+        """Drops the oldest messages until a reply fits: max_tokens or a quarter of the context.
+
+        Fewer messages are fewer tokens, so the place of the cut is found by halving.
+        """
+        room = limit - min(self._request.max_tokens, limit // 4)
+        cuts = _cuts(self._request.messages)
+
+        def fits(cut: int) -> bool:
+            """A chat that the template refuses is no reason to drop more."""
+            try:
+                return len(self.tokens(self._left(cut), ())) <= room
+            except TemplateError:
+                return True
+
+        dropped = cuts[bisect_left(cuts[:-1], True, key=fits)]
+        tokens = self.tokens(self._left(dropped), ())
+        _require_fit(tokens, limit, can_trim=False)
+        if not dropped:
+            return tokens, ()
+        what = "oldest message was" if dropped == 1 else f"{dropped} oldest messages were"
+        return tokens, (Notice(f"the {what} left out: the chat is longer than the context"),)
+
+    def _left(self, dropped: int) -> Sequence[Message]:
+        messages = self._request.messages
+        first = _first(messages)
+        return (*messages[:first], *messages[first + dropped :])
+
+
+def _first(messages: Sequence[Message]) -> int:
+    """The oldest message that may go."""
+    return 1 if messages[0].role == "system" else 0
+
+
+def _cuts(messages: Sequence[Message]) -> list[int]:
+    """How many messages may be dropped, least first.
+
+    A chat starts with the user, so questions go together with their answers.
+    """
+    cuts = [0]
+    left = len(messages) - _first(messages)
+    while left > 1:
+        count = 2 if left > 2 else 1
+        cuts.append(cuts[-1] + count)
+        left -= count
+    return cuts
 
 
 def _require_fit(tokens: Sequence[int], limit: int, *, can_trim: bool) -> None:
@@ -72,46 +131,70 @@ def _require_fit(tokens: Sequence[int], limit: int, *, can_trim: bool) -> None:
         )
 
 
-def prompt_tokens(vocab: Vocab, text: str, held: Sequence[int]) -> list[int]:
-    """Tokens of `text`; where it starts with the text of `held` tokens, those are kept.
+def prompt_tokens(vocab: Vocab, prompt: PromptText | str, held: Sequence[int]) -> list[int]:
+    """Tokens of a prompt, as `kept_tokens` has it. Of a plain string nothing was typed."""
+    text = prompt if isinstance(prompt, PromptText) else PromptText(prompt)
+    return kept_tokens(PromptTokenizer(vocab), text, held)
+
+
+def kept_tokens(
+    tokenizer: PromptTokenizer,
+    prompt: PromptText,
+    held: Sequence[int],
+    cancelled: Callable[[], bool] = never,
+) -> list[int]:
+    """Tokens of a prompt; where it starts with the text of `held` tokens, those are kept.
 
     A reply's own tokens need not be the ones its text would be cut into, so cutting the whole
-    text again would lose the KV cache from there on. Cuts are made only behind control tokens,
-    which the tokenizer never merges with their neighbours, and at the end of `held` when a
-    control token follows.
+    text again would lose the KV cache from there on. Cuts are made only at control tokens, which
+    the tokenizer never merges with their neighbours.
     """
-    data = text.encode(errors="replace")  # as the tokenizer does: half a surrogate has no bytes
-    kept, kept_bytes = _common_boundary(vocab, data, held)
-    if kept == 0:
-        starts_with_bos = vocab.bos >= 0 and data.startswith(vocab.piece(vocab.bos, special=True))
-        return vocab.tokenize(text, add_special=not starts_with_bos, parse_special=True)
-    rest = data[kept_bytes:].decode()
-    return [*held[:kept], *vocab.tokenize(rest, add_special=False, parse_special=True)]
+    vocab = tokenizer.vocab
+    parts = list(tokenizer.parts(prompt))
+    kept, kept_bytes = _common_boundary(tokenizer, prompt, parts, held)
+    if kept:
+        first = bisect_left(parts, kept_bytes, key=lambda part: part.start)
+        return [*held[:kept], *tokenizer.tokens(parts, first, cancelled)]
+    tokens = tokenizer.tokens(parts, 0, cancelled)
+    has_bos = bool(parts) and parts[0].token == vocab.bos
+    return [vocab.bos, *tokens] if vocab.adds_bos and vocab.bos >= 0 and not has_bos else tokens
 
 
-def _common_boundary(vocab: Vocab, data: bytes, held: Sequence[int]) -> tuple[int, int]:
-    """How many held tokens (and bytes of data) can be kept."""
+def _common_boundary(
+    tokenizer: PromptTokenizer, prompt: PromptText, parts: Sequence[Part], held: Sequence[int]
+) -> tuple[int, int]:
+    """How many held tokens (and bytes of the prompt) can be kept.
+
+    A control token is kept only where the template wrote one, other tokens only where it did not:
+    the same bytes may have been typed.
+    """
+    vocab, data = tokenizer.vocab, prompt.text.encode(errors="replace")
+    specials = [part for part in parts if part.token is not None]
+    starts = {part.start for part in specials}
+    begins = tokenizer.adds_space
+    waiting = 0
     best = (0, 0)
     position = 0
     for index, token in enumerate(held):
         piece = vocab.piece(token, special=True)
-        if index == 0 and token == vocab.bos and not data.startswith(piece):
-            piece = b""  # added by the tokenizer, not part of the text
-        if not data.startswith(piece, position):
-            if _starts_with_control(vocab, data[position : position + 64]):
-                return index, position  # the text goes on with another end of turn
-            return best
-        position += len(piece)
-        if vocab.is_control(token):
-            best = (index + 1, position)
-    if _starts_with_control(vocab, data[position : position + 64]):
-        best = (len(held), position)
-    return best
-
-
-def _starts_with_control(vocab: Vocab, data: bytes) -> bool:
-    if not data or data[0] in _CONTINUATION_BYTES:
-        return False  # in the middle of a character
-    text = data.decode(errors="ignore")
-    first = vocab.tokenize(text, add_special=False, parse_special=True)[:1]
-    return bool(first) and vocab.is_control(first[0])
+        if begins and piece.startswith(b" ") and not data.startswith(piece, position):
+            piece = piece[1:]  # the tokenizer's own space
+        begins = tokenizer.adds_space and tokenizer.is_special(token)
+        end = position + len(piece)
+        while waiting < len(specials) and specials[waiting].start < position:
+            waiting += 1
+        following = specials[waiting] if waiting < len(specials) else None
+        if tokenizer.is_special(token):
+            is_next = position in starts
+            is_same = is_next and following is not None and following.token == token
+            if index == 0 and token == vocab.bos and not is_same:
+                end = position  # added by the tokenizer, not part of the text
+            elif not is_same:
+                return (index, position) if is_next else best
+            best = (index + 1, end)
+        elif not data.startswith(piece, position):
+            return (index, position) if position in starts else best
+        elif following is not None and following.start < end:
+            return (index, position) if position in starts else best
+        position = end
+    return (len(held), position) if position in starts else best

@@ -91,8 +91,12 @@ def test_tags_and_helpers_that_published_templates_use() -> None:
     ],
 )
 def test_a_template_that_does_not_parse(source: str) -> None:
-    with pytest.raises(TemplateError, match="does not parse"):
-        ChatTemplate(source, "", "")
+    """Said where a chat is attempted: the model itself can be used."""
+    template = ChatTemplate(source, "", "")
+    assert template.is_builtin
+    for _ in range(2):
+        with pytest.raises(TemplateError, match="does not parse"):
+            template.render(CHAT)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +126,22 @@ def test_a_template_that_does_not_parse(source: str) -> None:
 def test_a_failing_or_hostile_template_ends_as_a_template_error(source: str) -> None:
     with pytest.raises(TemplateError, match="chat template failed"):
         render(source)
+
+
+def test_halves_of_a_character_do_not_move_what_was_typed() -> None:
+    """Beside each other they would become one character on the way, one shorter than the marks."""
+    template = ChatTemplate("{% for m in messages %}{{ m.content }}{% endfor %}<x>", "", "")
+    prompt = template.prompt([Message("user", "a\ud83d"), Message("user", "\ude00b")])
+    assert prompt.text == "a??b<x>" and prompt.typed == ((0, 4),)
+
+
+def test_a_template_can_be_told_more_and_what_it_is_told_counts_as_typed() -> None:
+    source = "{% if think %}[{{ level }}]{% endif %}{{ bos_token }}{{ messages[0].content }}"
+    template = ChatTemplate(source, "<s>", "</s>")
+    told = {"think": True, "level": "high", "bos_token": "no", "messages": "no"}
+    prompt = template.prompt([Message("user", "Hi")], told)
+    assert prompt.text == "[high]<s>Hi" and prompt.typed == ((1, 5), (9, 11))
+    assert template.render([Message("user", "Hi")]) == "<s>Hi"
 
 
 def test_steps_are_counted_per_rendering() -> None:

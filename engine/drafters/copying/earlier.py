@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.drafters.copying.evidence import Continuation, Evidence
+from engine.llama.abort import PassAborted
 
 LONGEST_MATCH = 32
 _MOST_PLACES = 4096
@@ -36,16 +37,24 @@ class EarlierTexts:
         held = sum(tokens.nbytes for tokens in self._tokens.values())
         return held + (self._index.bytes if self._index is not None else 0)
 
-    def follow(self, texts: Sequence[str]) -> None:
-        """Holds exactly these texts, in their order; what is held already is not read again."""
+    def follow(self, texts: Sequence[str], cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Holds exactly these texts, in their order; what is held already is not read again.
+
+        PassAborted when cancelled, asked before every new text; then it holds what it held.
+        """
         wanted = list(dict.fromkeys(texts))
         if list(self._tokens) == wanted:
             return
         known = self._tokens
-        self._tokens = {
-            text: known[text] if text in known else np.array(self._tokenize(text), np.int32)
-            for text in wanted
-        }
+        held: dict[str, NDArray[np.int32]] = {}
+        for text in wanted:
+            if text in known:
+                held[text] = known[text]
+                continue
+            if cancelled():
+                raise PassAborted
+            held[text] = np.array(self._tokenize(text), np.int32)
+        self._tokens = held
         self._index = EarlierIndex(list(self._tokens.values()), self._minimum) if texts else None
 
     def cursor(self, context: Sequence[int]) -> EarlierCursor | None:

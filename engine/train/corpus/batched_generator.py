@@ -13,6 +13,7 @@ from engine.data.request import Message
 from engine.llama.many import ManyContext, Rows
 from engine.text.chat import ChatTemplate
 from engine.text.prompt import prompt_tokens
+from engine.text.prompt_text import PromptText
 from engine.train.corpus.disk import LIKELIEST
 from engine.train.corpus.likely import draw_nucleus, largest, log_sum_exp
 from engine.train.corpus.shards import Document
@@ -133,15 +134,15 @@ class BatchedGenerator:
             return tokens[: self._longest(item)]
         if item.opening:
             return prompt_tokens(vocab, self._begun(item.opening), ())
-        return prompt_tokens(vocab, self._template.render(item.messages), ())
+        return prompt_tokens(vocab, self._template.prompt(item.messages), ())
 
-    def _begun(self, opening: str) -> str:
+    def _begun(self, opening: str) -> PromptText:
         """A chat up to the first words of the user's message."""
-        shown = self._template.render([Message("user", opening)])
-        start = shown.rfind(opening)
+        shown = self._template.prompt([Message("user", opening)])
+        start = shown.text.rfind(opening)
         if start < 0:
             raise TemplateError("the model's chat template does not show the user's words")
-        return shown[: start + len(opening)]
+        return shown.until(start + len(opening))
 
     def step(self) -> list[Finished]:
         """One token more in every document; returns those that are finished."""

@@ -111,6 +111,7 @@ def _lane(
         vocab.special_text(vocab.bos),
         vocab.special_text(vocab.eos),
     )
+    opened.callback(template.close)
     return BatchedGenerator(context, template, BatchLimits(settings.prompt, settings.answer))
 
 
