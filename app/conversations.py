@@ -6,6 +6,7 @@ A reply is written while it streams, so that whatever ends this process loses a 
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import Any, Literal
 from app.wire import WireToken
 from engine.data.documents import sendable
 
+log = logging.getLogger(__name__)
 MessageRole = Literal["user", "assistant"]
 TITLE_LENGTH = 60
 
@@ -66,13 +68,23 @@ class Conversations:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.RLock()
+        self._told_of_bytes = False
         self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         # Bytes that are no text, from whatever wrote them, must not keep a chat from being read.
-        self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        self._connection.text_factory = self._text
         self._connection.execute("pragma journal_mode = wal")
         self._connection.execute("pragma foreign_keys = on")
         self._connection.executescript(SCHEMA)
         self._recover()
+
+    def _text(self, raw: bytes) -> str:
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError:
+            if not self._told_of_bytes:
+                self._told_of_bytes = True
+                log.warning("some bytes in the chats are no text: they show as �, all else is kept")
+            return raw.decode("utf-8", "replace")
 
     def close(self) -> None:
         with self._lock:

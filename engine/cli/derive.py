@@ -12,6 +12,7 @@ from engine.cli.options import existing_file
 from engine.cli.parser import CommandParser, Subparsers
 from engine.data.errors import BadOptionError
 from engine.data.prompts import read_prompts
+from engine.models.reference import reference_of
 from engine.process.messages import LoadProgress
 from engine.skip.choice import parse_skip
 from engine.skip.report import SkipReport, SkipSearchRequest
@@ -69,7 +70,7 @@ def _skip_layers(arguments: argparse.Namespace) -> int:
     skip = parse_skip(f"skip={arguments.skip}") if arguments.skip else ()
     with open_engine(arguments) as client:
         path = client.make_model(arguments.model, skip=skip, on_progress=_show)
-    print(path)
+    print(reference_of(path))
     return 0
 
 
@@ -138,7 +139,7 @@ def _quantize(arguments: argparse.Namespace) -> int:
         raise BadOptionError("--to needs a format, for example Q4_0")
     with open_engine(arguments) as client:
         path = client.make_model(arguments.model, file_format=file_format, on_progress=_show)
-    print(path)
+    print(reference_of(path))
     return 0
 
 

@@ -20,6 +20,7 @@ from engine.data.machine import processor
 from engine.models.catalogue import Catalogue
 from engine.models.library import known_models
 from engine.process.client import EngineClient
+from engine.shown import shown
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -36,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         rows = [dataclasses.asdict(check) for check in checks]
         print(json.dumps({"ok": not bad, "checks": rows}, indent=2))
     else:
-        print("\n".join(_lines(checks)))
+        print("\n".join(map(shown, _lines(checks))))
     return 1 if bad else 0
 
 

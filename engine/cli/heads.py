@@ -17,6 +17,7 @@ from engine.heads.medusa_file import quantised, read_medusa, target_hash, trimme
 from engine.heads.pairing import medusa_obstacle
 from engine.models.catalogue import Catalogue
 from engine.models.locate import locate
+from engine.models.reference import reference_of
 
 _TARGET_HELP = "the model the heads were trained for: catalogue id or GGUF path"
 
@@ -44,7 +45,7 @@ def add_parsers(subparsers: Subparsers) -> None:
 def _convert_eagle3(arguments: argparse.Namespace) -> int:
     target, output = _places(arguments, "eagle3")
     convert_eagle3(arguments.source, target, output)
-    print(output)
+    print(reference_of(output))
     return 0
 
 
@@ -58,7 +59,7 @@ def _convert_medusa(arguments: argparse.Namespace) -> int:
             raise BadOptionError(f"--first-tokens goes from 1 to {heads.rows:,}")
         heads = trimmed(heads, np.arange(arguments.first_tokens))
     write_medusa(output, quantised(replace(heads, target_hash=target_hash(target))))
-    print(output)
+    print(reference_of(output))
     return 0
 
 

@@ -94,11 +94,11 @@ def _add_folders(nested: Subparsers) -> None:
 def _list(arguments: argparse.Namespace) -> int:
     folder = DataFolder(arguments.data_dir)
     models = known_models(Catalogue.load(folder), folder)
-    shown = [model for model in models if model.path is not None or not arguments.downloaded]
+    listed = [model for model in models if model.path is not None or not arguments.downloaded]
     if arguments.json:
-        print(json.dumps([_short_json(model) for model in shown], indent=2))
+        print(json.dumps([_short_json(model) for model in listed], indent=2))
     else:
-        print("\n".join(_rows(shown)))
+        print("\n".join(_rows(listed)))
     return 0
 
 
@@ -106,7 +106,7 @@ def _fetch(arguments: argparse.Namespace) -> int:
     folder = DataFolder(arguments.data_dir)
     wanted = _wanted(arguments.model, Catalogue.load(folder), folder)
     if isinstance(wanted, Path):
-        print(wanted)
+        print(reference_of(wanted))
         return 0
     downloads = Downloads(folder)
     try:
@@ -115,7 +115,7 @@ def _fetch(arguments: argparse.Namespace) -> int:
         downloads.close()
     if ended.path is None:
         raise ERROR_KINDS.get(ended.error, RunError)(f"{arguments.model}: {ended.message}")
-    print(ended.path)
+    print(reference_of(ended.path))
     return 0
 
 
@@ -160,8 +160,8 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.json:
         across = shared_tokens(target.path, drafter.path)
         direct = report.ok and not report.common
-        shown = {} if direct else {"across_tokenizers": across.to_json()}
-        print(json.dumps({**report.to_json(), **shown}, indent=2))
+        more = {} if direct else {"across_tokenizers": across.to_json()}
+        print(json.dumps({**report.to_json(), **more}, indent=2))
         return 0 if report.ok else IncompatiblePairError.exit_code
     if not report.ok:
         way = way_across(target.path, drafter.path, drafter_text("tli", arguments.drafter))
@@ -170,7 +170,7 @@ def _check(arguments: argparse.Namespace) -> int:
         )
     common = report.common or report.shared
     print(f"{drafter.name} can draft for {target.name}: {common:,} tokens in common")
-    print("".join(f"  note: {note}\n" for note in report.notes), end="")
+    print("".join(f"  note: {shown(note)}\n" for note in report.notes), end="")
     return 0
 
 
@@ -180,7 +180,7 @@ def _tell_of_heads(target: str, heads: str, reason: str, as_json: bool) -> int:
         return IncompatiblePairError.exit_code if reason else 0
     if reason:
         raise IncompatiblePairError(f"{heads} cannot draft for {target}: {reason}")
-    print(f"{heads} can draft for {target}")
+    print(shown(f"{heads} can draft for {target}"))
     return 0
 
 

@@ -18,6 +18,7 @@ from engine.cli.train_data import (
 from engine.cli.train_output import StopFlag, TrainOutput
 from engine.data.errors import BadOptionError
 from engine.files.disk import size_text
+from engine.shown import shown
 from engine.train.corpus.shards import count
 
 
@@ -59,5 +60,5 @@ def _delete(arguments: argparse.Namespace) -> int:
         raise BadOptionError(f"nothing was collected for {place.target.name}")
     freed = sum(file.stat().st_size for file in place.folder.rglob("*") if file.is_file())
     shutil.rmtree(place.folder)
-    print(f"removed {place.folder}, {size_text(freed)} freed")
+    print(f"removed {shown(str(place.folder))}, {size_text(freed)} freed")
     return 0

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+from engine.shown import shown
 from engine.train.corpus.collection import CollectReport
 from engine.train.corpus.shards import Counts
 
@@ -63,7 +64,7 @@ class TrainOutput:
 
     def say(self, text: str) -> None:
         if not self._as_json:
-            print(text, file=sys.stderr, flush=True)
+            print(shown(text), file=sys.stderr, flush=True)
 
     def collected(self, report: CollectReport) -> None:
         self.progress(
@@ -96,7 +97,7 @@ class TrainOutput:
             return
         heldout = card["heldout"]
         rates = " ".join(f"{rate:.3f}" for rate in heldout["hits"])
-        print(f"{folder}: held-out hits {rates}, {heldout['accepted']:.2f} accepted a round")
+        print(f"{shown(folder)}: held-out hits {rates}, {heldout['accepted']:.2f} accepted a round")
         print(f"use it with --drafter {card['kind']}:{card['name']}")
 
     def corpus(self, folder: Path, counts: Counts) -> None:
@@ -104,7 +105,8 @@ class TrainOutput:
             print(json.dumps({"done": True, "corpus": asdict(counts)}), flush=True)
             return
         print(
-            f"{folder}: {counts.documents:,} documents, {counts.answer_tokens:,} answer tokens "
+            f"{shown(str(folder))}: {counts.documents:,} documents, "
+            f"{counts.answer_tokens:,} answer tokens "
             f"({counts.heldout_answer_tokens:,} held out)"
         )
 

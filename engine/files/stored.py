@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from engine.data.documents import checked, parse_json
+from engine.data.documents import DocumentError, checked, parse_json
 from engine.data.errors import RequestError
 from engine.files.disk import write_atomically
 
@@ -23,7 +23,7 @@ ContentT = TypeVar("ContentT")
 
 @dataclass(frozen=True, slots=True)
 class Stored(Generic[ContentT]):
-    """problem: "" or one sentence on what was wrong with the file, and where it is now."""
+    """problem: "" or one sentence on what was wrong with the file, and what was done with it."""
 
     content: ContentT
     problem: str = ""
@@ -38,12 +38,29 @@ def read_stored(
     RequestError. Half characters of earlier versions become U+FFFD.
     """
     try:
-        return Stored(parse(parse_json(path.read_bytes(), repair=True)))
+        text = path.read_bytes()
+        content = parse_json(text, repair=True)
+        return Stored(parse(content), _repaired(path, text, content))
     except (FileNotFoundError, NotADirectoryError):
         return Stored(nothing)
     except (OSError, RequestError, *MISREAD) as error:
         problem = put_aside(path, _reason(error))
         return Stored(nothing, problem)
+
+
+def _repaired(path: Path, text: bytes, content: Any) -> str:
+    """What was repaired is written back, so that it is told once."""
+    try:
+        parse_json(text)
+    except DocumentError:
+        problem = f"{path.name} held half a character, which is � now; nothing else is changed."
+        _LOG.warning("%s", problem)
+        try:
+            write_stored(path, content)
+        except OSError as error:
+            _LOG.warning("%s cannot be written: %s", path, error.strerror or error)
+        return problem
+    return ""
 
 
 def write_stored(path: Path, content: Any, indent: int | None = 1) -> None:

@@ -15,6 +15,7 @@ from engine.data.shown import shown_name
 from engine.llama.closing import Closing
 from engine.llama.log import NativeLog
 from engine.llama.vocab import Vocab
+from engine.models.vocabulary import require_distinct_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Model(Closing):
         self.options = options
         self.log = log
         self._handle: int | None = None
+        require_distinct_tokens(path)
         params = native.llama_model_default_params()
         params.n_gpu_layers = options.gpu_layers
         params.use_extra_bufts = options.repack

@@ -43,6 +43,29 @@ def read_vocabulary(path: Path) -> GgufVocabulary:
     return _read_vocabulary(*file_key(path))
 
 
+def require_distinct_tokens(path: Path) -> None:
+    """ModelFileError when a text stands for two tokens: llama.cpp would end its process on it."""
+    twice = _token_that_is_twice(*file_key(path))
+    if twice:
+        text = twice.decode("utf-8", "replace")
+        raise ModelFileError(
+            f"{path.name} is damaged: its vocabulary holds {text[:80]!r} twice; fetch it again"
+        )
+
+
+@lru_cache(maxsize=64)
+def _token_that_is_twice(path: Path, size: int, modified: int) -> bytes:
+    """b"" for none; empty ones get names of their own from llama.cpp."""
+    tokens = read_header(path, keep=(_TOKENS,)).metadata.get(_TOKENS)
+    seen: set[bytes] = set()
+    for token in tokens if isinstance(tokens, tuple) else ():
+        if isinstance(token, bytes) and token:
+            if token in seen:
+                return token
+            seen.add(token)
+    return b""
+
+
 @lru_cache(maxsize=8)
 def _read_vocabulary(path: Path, size: int, modified: int) -> GgufVocabulary:
     header = read_header(path, keep=(_TOKENS, _TYPES))

@@ -82,6 +82,21 @@ def test_every_error_is_one_safe_line(kind: type[Exception]) -> None:
     message.encode()
 
 
+def test_a_vocabulary_with_a_token_twice_is_refused(tmp_path: Path) -> None:
+    """llama.cpp ends its process on it; here the engine goes on."""
+    write_tiny_gguf(tmp_path / "twice.gguf", tokens=["a", "b", "b", *map(str, range(280))])
+    path = write_tiny_gguf(tmp_path / "good.gguf")
+    client = EngineClient(DataFolder(tmp_path / "data"))
+    try:
+        client.load(LoadRequest(str(path), threads=1))
+        pid = client.pid
+        with pytest.raises(ModelFileError, match="holds 'b' twice"):
+            client.load(LoadRequest(str(tmp_path / "twice.gguf"), threads=1))
+        assert client.pid == pid and client.loaded is not None
+    finally:
+        client.close()
+
+
 HEADERS = [
     b"[" * 100_000,
     b'{"a":' * 100_000,
