@@ -87,6 +87,7 @@ class Handlers:
             "options": self._options,
             "memory": self._memory,
             "load": self._load,
+            "load_stop": self._stop_load,
             "settings": self._settings,
             "view": self._view,
             "repository": self._repository,
@@ -222,6 +223,9 @@ class Handlers:
         target, drafters = _pair(arguments)
         self._services.lab.require_idle()
         self._services.loading.start(target, drafters, waits=self._services.chat.is_writing)
+
+    def _stop_load(self, session: Session, arguments: Arguments) -> None:
+        self._services.loading.stop()
 
     def _settings(self, session: Session, arguments: Arguments) -> Any:
         settings = self._services.preferences.set_settings(arguments["changes"])

@@ -6,6 +6,7 @@ loads, and what plain decoding differs from itself is known.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,8 +32,8 @@ from engine.bench.samples import PLAIN, BenchSample
 from engine.data.errors import BadOptionError, EngineError, RequestError, RunError
 from engine.data.prompts import TrialPrompt
 
-_LOAD_SECONDS = 1800.0
 _REPLIES = 3  # to a prompt: plain, drafting, plain
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,9 @@ class Lab:
         if self.task.is_stopped():
             raise BenchStoppedError("the bench was stopped")
         self._loading.start(target, drafters)
-        self._loading.wait(_LOAD_SECONDS)
+        self._loading.wait_or_stop(self.task.is_stopped)
+        if self.task.is_stopped():
+            raise BenchStoppedError("the bench was stopped")
         error = self._loading.state()["error"]
         if error is not None:
             raise RunError(error["message"])
@@ -191,8 +194,11 @@ class Lab:
         """What was loaded before; when that fails the model bar says so."""
         if pair is not None and pair != self._loading.state()["loaded_pair"]:
             self.task.change(doing="loading what was loaded before")
-            self._loading.start(pair["target"], tuple(pair["drafters"]))
-            self._loading.wait(_LOAD_SECONDS)
+            try:
+                self._loading.start(pair["target"], tuple(pair["drafters"]))
+            except EngineError as error:  # someone loads something else already
+                _LOG.warning("what was loaded before is not brought back: %s", error)
+            self._loading.wait()
 
     def progress(self, done: int, doing: str, seconds: float) -> None:
         """Replies done so far, of all drafters; seconds since the start."""

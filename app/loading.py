@@ -14,6 +14,9 @@ from engine.data.loaded import LoadedSummary
 from engine.data.request import LoadRequest
 from engine.process.messages import LoadProgress
 
+_POLL_SECONDS = 0.25
+_DIED = "the load ended for a reason that Forerun does not know: the terminal says more"
+
 
 class Loader(Protocol):
     """The part of `engine.process.client.EngineClient` that loads models."""
@@ -24,6 +27,8 @@ class Loader(Protocol):
     def load(
         self, request: LoadRequest, on_progress: Callable[[LoadProgress], None] | None = None
     ) -> LoadedSummary: ...
+
+    def stop_loading(self) -> None: ...
 
 
 class Loading:
@@ -78,21 +83,38 @@ class Loading:
         )
         self._thread.start()
 
+    def stop(self) -> None:
+        """Ends the load that runs, if one does; what was loaded before comes back."""
+        if self._busy:
+            self._engine.stop_loading()
+
     def wait(self, timeout: float | None = None) -> None:
         if self._thread is not None:
             self._thread.join(timeout)
 
+    def wait_or_stop(self, stopped: Callable[[], bool]) -> None:
+        """Until the load has ended; stopped: asked often, and ends it."""
+        asked = False
+        while self._thread is not None and self._thread.is_alive():
+            if not asked and stopped():
+                asked = True
+                self.stop()
+            self._thread.join(_POLL_SECONDS)
+
     def _load(self, request: LoadRequest, drafters: tuple[str, ...]) -> None:
+        failure: dict[str, str] | None = {"kind": "EngineError", "message": _DIED}
         try:
             self._engine.load(request, self._on_progress)
             self._loaded_pair = self._pair
             self._preferences.set_models(request.target, drafters)
+            failure = None
         except EngineError as error:
-            self._error = {"kind": type(error).__name__, "message": str(error)}
+            failure = {"kind": type(error).__name__, "message": str(error)}
         except OSError as error:  # loaded, but the choice could not be kept
             message = f"The choice is not kept for the next start: {error.strerror or error}."
-            self._error = {"kind": "StorageError", "message": message}
+            failure = {"kind": "StorageError", "message": message}
         finally:
+            self._error = failure
             self._progress = None
             with self._lock:
                 self._busy = False

@@ -12,6 +12,7 @@ from app.throttle import Throttle
 from engine.data.errors import RequestError
 
 _CLOSE_SECONDS = 10.0
+_DIED = "it ended for a reason that Forerun does not know: the terminal says more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,10 @@ class TaskState:
     state: str = "idle"
     doing: str = ""
     error: str = ""
+
+    @property
+    def is_running(self) -> bool:
+        return self.state in ("running", "stopping")
 
 
 StateT = TypeVar("StateT", bound=TaskState)
@@ -48,7 +53,7 @@ class Task(Generic[StateT]):
 
     def require_idle(self) -> None:
         """RequestError while it runs."""
-        if self._state.state in ("running", "stopping"):
+        if self._state.is_running:
             raise RequestError(self._busy)
 
     def start(self, first: StateT, run: Callable[[], None]) -> None:
@@ -57,9 +62,20 @@ class Task(Generic[StateT]):
             self.require_idle()
             self._state = replace(first, state="running")
             self._stop.clear()
-            self._thread = threading.Thread(target=run, name=self._name, daemon=True)
-        self._thread.start()
+            thread = threading.Thread(target=self._run, args=(run,), name=self._name, daemon=True)
+            self._thread = thread
+        thread.start()
         self._announce()
+
+    def _run(self, run: Callable[[], None]) -> None:
+        """Its thread. A run that dies of a fault, which the terminal shows, is over as well."""
+        try:
+            run()
+        finally:
+            with self._lock:
+                if self._state.is_running:
+                    self._state = replace(self._state, state="failed", doing="", error=_DIED)
+            self._announce()
 
     def is_stopped(self) -> bool:
         """Whether the run was told to end."""

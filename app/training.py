@@ -14,11 +14,12 @@ from typing import Any
 
 from app.session import Sessions
 from app.throttle import Throttle
-from app.training_child import COMMAND, TrainingChild, end_tree, is_running
+from app.training_child import COMMAND, TrainingChild, end_left_over, is_running
 from app.training_request import TrainingRequest, require_texts, training_request
 from engine.data.errors import RequestError
 from engine.data.folders import DataFolder
 from engine.files.stored import read_stored, write_stored
+from engine.train.told import card_of, is_progress
 
 _LOG = logging.getLogger(__name__)
 RUNNING = ("running", "stopping")
@@ -146,19 +147,21 @@ class Training:
     # Following the process
 
     def _follow(self, child: TrainingChild) -> None:
-        card = None
-        for message in child.messages():
-            if message.get("done") is True:
-                card = message.get("card")
-            else:
-                self._progressed(message)
-        code = child.wait()
-        with self._lock:
-            self._child = None
-            if self._job is not None:
-                self._job = self._ended(self._job, code, card, child.reason())
-        self._save()
-        self.announce()
+        """Whatever ends the following, the job does not go on without a thread."""
+        card, code, reason = None, 0, "Forerun could not follow it: see the terminal"
+        try:
+            for message in child.messages():
+                card = card_of(message) or card
+                if is_progress(message):
+                    self._progressed(message)
+            code, reason = child.outcome()
+        finally:
+            with self._lock:
+                self._child = None
+                if self._job is not None:
+                    self._job = self._ended(self._job, code, card, reason)
+            self._save()
+            self.announce()
 
     def _ended(self, job: Job, code: int, card: Any, reason: str) -> Job:
         if card is not None:
@@ -204,7 +207,7 @@ class Training:
         if job is None or job.state not in RUNNING:
             return job
         if is_running(job.pid, self._file.stat().st_mtime):
-            end_tree(job.pid)
+            end_left_over(job.pid)
         return replace(job, state="interrupted", message="Forerun ended in the middle of it")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,7 +17,8 @@ from engine.data.loaded import LoadedSummary
 from engine.data.request import GenerateRequest
 
 POLL_SECONDS = 0.25
-_CLOSE_SECONDS = 5.0
+_CLOSE_SECONDS = 8.0
+"""For all of them: longer than an engine that does not answer is given."""
 
 
 class RunHandle(Protocol):
@@ -118,8 +120,9 @@ class Writer:
             threads = [writing.thread for writing in self._active.values() if writing.thread]
             for writing in self._active.values():
                 writing.cancel()
+        deadline = time.monotonic() + _CLOSE_SECONDS
         for thread in threads:
-            thread.join(_CLOSE_SECONDS)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _write(self, writing: _Writing, request: GenerateRequest) -> None:
         """The reply's thread: follows the run to its end, whatever that is."""
@@ -137,9 +140,11 @@ class Writer:
                 last = reply.fail(error)
         finally:
             with self._lock:
-                if not reply.finished:
-                    last = reply.end("interrupted")
-                del self._active[reply.conversation]
+                try:
+                    if not reply.finished:
+                        last = reply.end("interrupted")
+                finally:
+                    del self._active[reply.conversation]
                 if last:
                     self._publish(reply.conversation, last)
 

@@ -160,8 +160,14 @@ export class ModelBar {
       this.meter = h("i");
       this.meterText = h("span");
       const bar = h("div", { class: "meter" }, this.meter);
+      const onclick = () => this.page.call("load_stop", {}).catch(() => {});
+      const stop = h(
+        "button",
+        { type: "button", class: "button", id: "load-stop", onclick },
+        "Stop",
+      );
       this.status.className = "engine-status loading";
-      this.status.replaceChildren(this.meterText, bar);
+      this.status.replaceChildren(this.meterText, bar, stop);
     }
     this.meter.style.width = `${percent}%`;
     this.meterText.textContent = `${label.charAt(0).toUpperCase()}${label.slice(1)} · ${percent}%`;

@@ -17,6 +17,7 @@ NATIVE = frozenset({"ctypes", "llama_cpp"})
 FLOORS = (
     "data",  # requests, events, figures, errors, folders: plain values
     "maths",  # sampling and verification, pure numpy
+    "children",  # processes that speak JSON lines
     "files",  # formats of model files, the project's own JSON stores
     "heads",  # files of learned heads
     "models",  # which models there are, and which fit together

@@ -18,6 +18,7 @@ from engine.data.errors import (
     EngineError,
     MemoryLimitError,
     ModelFileError,
+    StoppedError,
 )
 from engine.data.events import Finished, FinishReason, Notice, PromptProgress, Queued, RunEvent
 from engine.data.loaded import DrafterSummary, LoadedSummary, ModelSummary, SpeedSummary
@@ -193,6 +194,7 @@ class FakeEngine:
         self.loads: list[LoadRequest] = []
         self._loaded: LoadedSummary | None = None
         self._one_at_a_time = threading.Lock()
+        self._stop_loading = threading.Event()
         self._log = [LogLine(1, 20, "llama_model_loader: loaded meta data"), LogLine(2, 30, "warm")]
 
     @property
@@ -203,11 +205,15 @@ class FakeEngine:
         self, request: LoadRequest, on_progress: Callable[[LoadProgress], None] | None = None
     ) -> LoadedSummary:
         self.loads.append(request)
+        self._stop_loading.clear()
         for step in range(5):
             if on_progress:
                 on_progress(LoadProgress(1, f"reading {request.target}", step / 4))
-            if self.pace:
-                time.sleep(0.05)
+            if self.pace and self._stop_loading.wait(0.05):
+                raise StoppedError("it was stopped")
+        if "endless" in (request.drafter or ""):
+            self._stop_loading.wait(60.0)
+            raise StoppedError("it was stopped")
         if request.context_length > 100_000:
             raise MemoryLimitError("needs 61.2 GB, 12.0 GB are free: a context of 16,384 would fit")
         if request.target == "broken":
@@ -232,6 +238,9 @@ class FakeEngine:
         speed = SpeedSummary({1: 0.02, 2: 0.03}, 80.0, 2, True, predicted=predicted)
         self._loaded = LoadedSummary(request, target, drafters, True, None, speed=speed)
         return self._loaded
+
+    def stop_loading(self) -> None:
+        self._stop_loading.set()
 
     def unload(self) -> None:
         self._loaded = None

@@ -1,8 +1,8 @@
 """Stands in for `forerun train`: the same output, nothing trained. The result's name steers it.
 
 "fails..." ends with an error after the first line, "waits..." goes on until it is interrupted,
-"stubborn..." even then, anything else trains for a moment. Its arguments go to `arguments.json` in
-the data folder.
+"stubborn..." even then, "garbled..." writes much besides its messages, anything else trains for a
+moment. Its arguments go to `arguments.json` in the data folder.
 """
 
 from __future__ import annotations
@@ -47,6 +47,20 @@ def card(arguments: list[str], step: int) -> dict[str, object]:
     }  # fmt: skip
 
 
+def garble() -> None:
+    """What is no message, and messages that say nothing that is known."""
+    odd = (b"words\n", b"\xff\xfe\n", b"{half\n", b"x" * 10_000_000 + b"\n", b"[1]\n")
+    for line in odd:
+        sys.stdout.buffer.write(line)
+    sys.stdout.flush()
+    for message in (
+        {}, {"stage": 7}, {"done": True}, {"done": True, "card": 5},
+        {"stage": "training", "done": "x", "total": None, "heldout": ["y"], "seconds": []},
+        {"stage": "training", "heldout": 5},
+    ):  # fmt: skip
+        say(message)
+
+
 def main() -> int:
     arguments = sys.argv[1:]
     folder, name = Path(arguments[1]), arguments[arguments.index("--out") + 1]
@@ -54,6 +68,8 @@ def main() -> int:
     stubborn = name.startswith("stubborn")
     signal.signal(signal.SIGINT, lambda *_: None if stubborn else interrupted.set())
     progress("generating", 1000, 48200)
+    if name.startswith("garbled"):
+        garble()
     if name.startswith("fails"):
         print("some progress\nforerun: the disk is full: free some space", file=sys.stderr)
         return 1

@@ -12,7 +12,7 @@ from engine.cli.options import existing_file
 from engine.cli.parser import CommandParser, Subparsers
 from engine.data.errors import BadOptionError
 from engine.data.prompts import read_prompts
-from engine.models.reference import reference_of
+from engine.files.reference import reference_of
 from engine.process.messages import LoadProgress
 from engine.skip.choice import parse_skip
 from engine.skip.report import SkipReport, SkipSearchRequest

@@ -17,10 +17,10 @@ from engine.cli.diagnosis import Check
 from engine.cli.parser import Subparsers
 from engine.data.folders import DataFolder
 from engine.data.machine import processor
+from engine.data.shown import shown
 from engine.models.catalogue import Catalogue
 from engine.models.library import known_models
 from engine.process.client import EngineClient
-from engine.shown import shown
 
 
 def add_parser(subparsers: Subparsers) -> None:

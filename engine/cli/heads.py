@@ -12,12 +12,12 @@ from engine.cli.parser import Subparsers
 from engine.data.errors import BadOptionError, IncompatiblePairError
 from engine.data.folders import DataFolder
 from engine.files.gguf import GgufInfo, inspect
+from engine.files.reference import reference_of
 from engine.heads.eagle3_convert import convert_eagle3
 from engine.heads.medusa_file import quantised, read_medusa, target_hash, trimmed, write_medusa
 from engine.heads.pairing import medusa_obstacle
 from engine.models.catalogue import Catalogue
 from engine.models.locate import locate
-from engine.models.reference import reference_of
 
 _TARGET_HELP = "the model the heads were trained for: catalogue id or GGUF path"
 

@@ -17,8 +17,8 @@ from engine.cli.train_data import (
 )
 from engine.cli.train_output import StopFlag, TrainOutput
 from engine.data.errors import BadOptionError
+from engine.data.shown import shown
 from engine.files.disk import size_text
-from engine.shown import shown
 from engine.train.corpus.shards import count
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from engine.shown import shown
+from engine.data.shown import shown
 from engine.train.corpus.collection import CollectReport
 from engine.train.corpus.shards import Counts
 

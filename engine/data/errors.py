@@ -15,6 +15,7 @@ EngineError
     ├── DownloadError           fetching failed (GatedModelError: needs a login)
     ├── DrafterError            a drafter failed in mid-reply
     ├── SuspendedError          a training was ended in the middle and can be gone on with
+    ├── StoppedError            the user stopped it
     └── EngineDiedError         the engine process ended unexpectedly
 """
 
@@ -95,8 +96,16 @@ class SuspendedError(RunError):
     pass
 
 
+class StoppedError(RunError):
+    pass
+
+
 class EngineDiedError(RunError):
     pass
+
+
+class StopRequested(Exception):  # noqa: N818 - not an error: someone asked to stop
+    """Unwinds a long step of the engine process. Never shown: whoever waits gets StoppedError."""
 
 
 def _leaves(kind: type[EngineError]) -> dict[str, type[EngineError]]:

@@ -140,6 +140,11 @@ class GenerateRequest:
         if bool(self.messages) == (self.raw_prompt is not None):
             raise BadOptionError("give either messages or a raw prompt")
 
+    @property
+    def may_change_text(self) -> bool:
+        """Whether drafts can change the text: typical acceptance, above temperature 0."""
+        return self.drafting.acceptance == "typical" and self.sampling.temperature > 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:

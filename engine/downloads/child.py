@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+from engine.children.speaking import claim_stdout
 from engine.data.errors import DownloadError, EngineError
 from engine.downloads.channel import Channel
 from engine.downloads.hub_fetch import fetch_from_hub
@@ -74,5 +75,4 @@ def _run(work: Callable[[], Path]) -> Path:
 
 
 if __name__ == "__main__":
-    events, sys.stdout = sys.stdout, sys.stderr  # a library's print must not look like an event
-    sys.exit(main(sys.stdin, events))
+    sys.exit(main(sys.stdin, claim_stdout()))

@@ -7,10 +7,12 @@ import re
 import tempfile
 from pathlib import Path
 
-from engine.data.errors import RequestError
-from engine.downloads.process import ChildProcess
+from engine.data.errors import DownloadError, RequestError
+from engine.downloads.process import events, open_child
 from engine.downloads.transfer import RepoFile, error_of
 
+_IDLE_SECONDS = 30.0
+"""Without an answer: the Hub's own limit for one is ten seconds."""
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -23,9 +25,12 @@ def list_files(repo: str, revision: str = "main") -> tuple[RepoFile, ...]:
         raise RequestError(f"{repo!r} is not a repository of the Hub; write owner/name")
     with tempfile.TemporaryDirectory(prefix="forerun-") as folder:
         log = Path(folder) / "child.log"
-        with ChildProcess("hub_list_child", log) as child:
+        with open_child("hub_list_child", log, _IDLE_SECONDS) as child:
             child.send(json.dumps({"repo": repo, "revision": revision}))
-            event = next(iter(child.events()))
+            event = next(iter(events(child)))
     if event.event == "failed":
         raise error_of(event)
-    return tuple(RepoFile(**row) for row in json.loads(event.message))
+    try:
+        return tuple(RepoFile(**row) for row in json.loads(event.message))
+    except (ValueError, TypeError) as error:
+        raise DownloadError("the list of files came back damaged; try again") from error

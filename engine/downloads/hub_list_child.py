@@ -7,6 +7,7 @@ import sys
 from dataclasses import asdict
 from typing import TextIO
 
+from engine.children.speaking import claim_stdout
 from engine.data.errors import EngineError
 from engine.downloads.hub_fetch import list_hub_files
 from engine.downloads.transfer import DownloadEvent, failure
@@ -21,9 +22,9 @@ def main(incoming: TextIO, outgoing: TextIO) -> int:
     else:
         event = DownloadEvent("done", message=json.dumps([asdict(file) for file in files]))
     outgoing.write(event.to_line() + "\n")
+    outgoing.flush()
     return 0
 
 
 if __name__ == "__main__":
-    events, sys.stdout = sys.stdout, sys.stderr  # a library's print must not look like an event
-    sys.exit(main(sys.stdin, events))
+    sys.exit(main(sys.stdin, claim_stdout()))

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from engine.children.json_child import JsonChild
 from engine.data.errors import DownloadError, EngineError
-from engine.downloads.process import ChildProcess, ownership
+from engine.downloads.process import events, open_child, ownership
 from engine.downloads.transfer import GO, DownloadEvent, DownloadSpec, error_of, failure
 from engine.models.hub_cache import hub_cache
 
@@ -21,6 +22,10 @@ FreeSpace = Callable[[Path], int]
 
 SPACE_MARGIN = 200_000_000
 _SPEED_SECONDS = 5.0
+
+
+_BROKEN = failure(DownloadError("the download ended for a reason that Forerun does not know"))
+"""Where the thread of a download dies of a fault in Forerun, which the terminal shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,7 @@ class DownloadJob:
         self._hooks = hooks
         self._lock = threading.Lock()
         self._snapshot = DownloadSnapshot(spec.id, name, total=spec.bytes)
-        self._child: ChildProcess | None = None
+        self._child: JsonChild | None = None
         self._cancelled = False
         self._speed = SpeedMeter()
 
@@ -79,8 +84,9 @@ class DownloadJob:
         with self._lock:
             if self._cancelled:
                 return
-        self._set(replace(self._snapshot, state="running", message="connecting"))
+        outcome = _BROKEN
         try:
+            self._set(replace(self._snapshot, state="running", message="connecting"))
             outcome = self._supervise()
             if outcome.event == "done":
                 self._hooks.arrived()
@@ -88,7 +94,8 @@ class DownloadJob:
             outcome = failure(error)
         except OSError as error:
             outcome = failure(DownloadError(f"{error.strerror}: {error.filename}"))
-        self._settle(outcome)
+        finally:
+            self._settle(outcome)
 
     def cancel(self) -> None:
         """End it. `run` removes what was written so far before it settles on "cancelled"."""
@@ -114,19 +121,19 @@ class DownloadJob:
     def _supervise(self) -> DownloadEvent:
         """Start the child and follow it; returns its last event."""
         work = Path(self.spec.work)
-        with ownership(work), ChildProcess("child", work / "child.log") as child:
+        with ownership(work), open_child("download_child", work / "child.log") as child:
             with self._lock:
                 self._child = child
                 if self._cancelled:
                     return DownloadEvent("failed")
             child.send(self.spec.to_line())
-            for event in child.events():
+            for event in events(child):
                 if event.event in ("done", "failed"):
                     return event
                 self._take(event, child)
         return DownloadEvent("failed")
 
-    def _take(self, event: DownloadEvent, child: ChildProcess) -> None:
+    def _take(self, event: DownloadEvent, child: JsonChild) -> None:
         now = self._snapshot
         if event.event == "note":
             self._set(replace(now, message=event.message))

@@ -102,9 +102,7 @@ class Downloads:
             if snapshot.is_active:
                 self.cancel(snapshot.id)
         with self._condition:
-            worker = self._worker
-        if worker is not None:
-            worker.join()
+            self._condition.wait_for(lambda: self._worker is None)
 
     def _job(self, id_: str) -> DownloadJob:
         with self._condition:
@@ -132,18 +130,25 @@ class Downloads:
     def _enqueue(self, job: DownloadJob) -> None:
         """With the condition held."""
         self._queue.append(job)
-        if self._worker is None:
+        self._start_next()
+
+    def _start_next(self) -> None:
+        """With the condition held."""
+        if self._worker is None and self._queue:
             self._worker = threading.Thread(target=self._work, name="downloads", daemon=True)
             self._worker.start()
 
     def _work(self) -> None:
-        while True:
-            with self._condition:
-                if not self._queue:
-                    self._worker = None
-                    return
-                job = self._queue.pop(0)
+        """One job; the next one goes to a thread of its own, whatever became of this one's."""
+        with self._condition:
+            job = self._queue.pop(0)
+        try:
             job.run()
+        finally:
+            with self._condition:
+                self._worker = None
+                self._start_next()
+                self._condition.notify_all()
 
     def _remember(self, entry: ModelEntry) -> None:
         """A file chosen by its address becomes one of the user's models."""

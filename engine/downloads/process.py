@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
 import psutil
 
+from engine.children.json_child import ChildPlan, JsonChild
 from engine.data.errors import DownloadError
 from engine.data.folders import DataFolder
 from engine.downloads.transfer import DownloadEvent
 from engine.files.disk import has_ended
 from engine.models.hub_cache import hub_cache
 
+_LOG = logging.getLogger(__name__)
 STAGE_PREFIX = ".forerun-"
 _PACKAGE_ROOT = Path(__file__).resolve().parents[2]
-_KILL_SECONDS = 5.0
+IDLE_SECONDS = 120.0
+"""Without a byte, an answer or any work, a download hangs: the libraries give up far sooner."""
 _CHILD_ENVIRONMENT = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_UPDATE_CHECK": "1",
@@ -49,72 +51,31 @@ def remove_stale_stages() -> None:
             shutil.rmtree(stage, ignore_errors=True)
 
 
-class ChildProcess:
-    """`python -m engine.downloads.MODULE`, JSON lines both ways; its tree ends with the block."""
+def open_child(module: str, log: Path, idle: float = IDLE_SECONDS) -> JsonChild:
+    """`python -m engine.downloads.MODULE`, JSON lines both ways. OSError when it cannot start."""
+    return JsonChild(
+        ChildPlan(
+            name=module,
+            command=(sys.executable, "-m", f"engine.downloads.{module}"),
+            environment=_environment(),
+            errors=log,
+            idle=idle,
+        )
+    )
 
-    def __init__(self, module: str, log: Path) -> None:
-        with log.open("w", encoding="utf-8") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", f"engine.downloads.{module}"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                encoding="utf-8",
-                env=_environment(),
-                start_new_session=True,  # Ctrl-C in a terminal is the parent's to handle
-            )
 
-    def __enter__(self) -> ChildProcess:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.kill()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
-
-    def send(self, line: str) -> None:
-        """A child that has already ended is no error here: its last event tells why."""
-        if self._process.stdin is None:
+def events(child: JsonChild) -> Iterator[DownloadEvent]:
+    """All events to the end; a child that ends without a verdict yields a failure."""
+    for message in child.messages():
+        event = DownloadEvent.from_message(message)
+        if event is None:
+            _LOG.warning("a download says what no download says: %.200r", message)
+            continue
+        yield event
+        if event.event in ("done", "failed"):
             return
-        try:
-            self._process.stdin.write(line + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            return
-
-    def events(self) -> Iterator[DownloadEvent]:
-        """All events to the end; a child that ends without a verdict yields a failure."""
-        for line in self._process.stdout or ():
-            if not line.endswith("\n"):
-                break  # killed in the middle of a line
-            event = DownloadEvent.from_line(line)
-            yield event
-            if event.event in ("done", "failed"):
-                return
-        code = self._process.wait()
-        message = f"the download process ended unexpectedly (code {code}); try again"
-        yield DownloadEvent("failed", kind=DownloadError.__name__, message=message)
-
-    def kill(self) -> None:
-        """End the child and everything it has started; may be called from any thread, twice."""
-        try:
-            child = psutil.Process(self._process.pid)
-            tree = [*child.children(recursive=True), child]
-        except psutil.NoSuchProcess:
-            tree = []
-        for process in tree:
-            try:
-                process.kill()
-            except psutil.NoSuchProcess:
-                continue
-        psutil.wait_procs(tree, timeout=_KILL_SECONDS)
-        self._process.wait()
+    reason = f"the download process ended unexpectedly ({child.exit_reason()}); try again"
+    yield DownloadEvent("failed", kind=DownloadError.__name__, message=reason)
 
 
 @contextmanager
@@ -144,7 +105,7 @@ def _owner(lock: Path) -> int | None:
 def _environment() -> dict[str, str]:
     paths = [str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]
     python_path = os.pathsep.join(path for path in paths if path)
-    return os.environ | _CHILD_ENVIRONMENT | {"PYTHONPATH": python_path}
+    return _CHILD_ENVIRONMENT | {"PYTHONPATH": python_path}
 
 
 def _safe(id_: str) -> str:

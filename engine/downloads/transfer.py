@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
 
 from engine.data.errors import ERROR_KINDS, EngineError, RunError
 from engine.models.entry import HubSource, Source, WheelSource
@@ -73,8 +74,16 @@ class DownloadEvent:
         return json.dumps(asdict(self))
 
     @staticmethod
-    def from_line(line: str) -> DownloadEvent:
-        return DownloadEvent(**json.loads(line))
+    def from_message(message: Mapping[str, Any]) -> DownloadEvent | None:
+        """None for what is no event."""
+        known = {item.name: item.default for item in fields(DownloadEvent)}
+        if not message.keys() <= known.keys() or message.get("event") not in get_args(EventKind):
+            return None
+        for name, value in message.items():
+            kind = int if isinstance(known[name], int) else str
+            if not isinstance(value, kind) or isinstance(value, bool):
+                return None
+        return DownloadEvent(**message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.data.documents import DocumentError, parse_json
 from engine.data.errors import ModelFileError
+from engine.files.foreign_file import foreign_file
 from engine.files.safetensors_file import read_safetensors
 from engine.files.tensor_data import TensorData
 from engine.files.torch_file import read_torch
@@ -33,10 +34,8 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, TensorData]
 def read_config(path: Path) -> dict[str, Any]:
     """Raises ModelFileError: missing, damaged."""
     try:
-        with path.open("rb") as file:
+        with foreign_file(path), path.open("rb") as file:
             content = parse_json(file.read(_MAX_CONFIG))
-    except OSError as error:
-        raise ModelFileError(f"{path} cannot be read: {error.strerror or error}") from error
     except DocumentError as error:
         raise ModelFileError(f"{path} {error}") from error
     if not isinstance(content, dict):

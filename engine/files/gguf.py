@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.data.errors import ModelFileError
 from engine.data.shown import shown_name
+from engine.files.foreign_file import foreign_file
 from engine.files.gguf_caches import LayerShape, layer_caches
 from engine.files.gguf_header import Header, Tensor, Value, read_header
 from engine.files.gguf_kind import what_else
@@ -107,16 +108,17 @@ def file_key(path: Path) -> tuple[Path, int, int]:
 
 @lru_cache(maxsize=512)
 def _inspect(path: Path, size: int, modified: int) -> GgufInfo:
-    header = read_header(path)
-    info = _describe(path, header)
-    for part in other_parts(path, _Keys(header, path.name).general("split.count")):
-        more = read_header(part)
-        info = replace(
-            info,
-            bytes=info.bytes + more.file_bytes,
-            parameters=info.parameters + sum(tensor.elements for tensor in more.tensors),
-        )
-    return info
+    with foreign_file(path):
+        header = read_header(path)
+        info = _describe(path, header)
+        for part in other_parts(path, _Keys(header, path.name).general("split.count")):
+            more = read_header(part)
+            info = replace(
+                info,
+                bytes=info.bytes + more.file_bytes,
+                parameters=info.parameters + sum(tensor.elements for tensor in more.tensors),
+            )
+        return info
 
 
 def _describe(path: Path, header: Header) -> GgufInfo:

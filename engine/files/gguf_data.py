@@ -10,6 +10,7 @@ from typing import BinaryIO
 import numpy as np
 
 from engine.data.errors import ModelFileError
+from engine.files.foreign_file import foreign_file
 from engine.files.gguf_header import MAGIC, read_header
 from engine.files.gguf_types import ARRAY, STRING, TENSOR_TYPES
 from engine.files.tensor_data import TensorData
@@ -24,16 +25,17 @@ _TYPE_NUMBERS = {name: number for number, (name, _, _) in TENSOR_TYPES.items()}
 
 def read_tensors(path: Path) -> dict[str, TensorData]:
     """All tensors of one GGUF file, mapped. Raises ModelFileError."""
-    header = read_header(path)
-    data = np.memmap(path, np.uint8, "r")
-    return {
-        tensor.name: TensorData(
-            TENSOR_TYPES[tensor.type][0],
-            tuple(reversed(tensor.shape)) or (1,),
-            data[tensor.start : tensor.start + tensor.bytes],
-        )
-        for tensor in header.tensors
-    }
+    with foreign_file(path):
+        header = read_header(path)
+        data = np.memmap(path, np.uint8, "r")
+        return {
+            tensor.name: TensorData(
+                TENSOR_TYPES[tensor.type][0],
+                tuple(reversed(tensor.shape)) or (1,),
+                data[tensor.start : tensor.start + tensor.bytes],
+            )
+            for tensor in header.tensors
+        }
 
 
 def write_gguf(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.data.errors import ModelFileError
+from engine.files.foreign_file import foreign_file
 from engine.files.gguf_types import ARRAY, SCALARS, STRING, TENSOR_TYPES
 
 Value = int | float | bool | str | tuple[int | float | bool, ...] | tuple[bytes, ...]
@@ -62,12 +63,8 @@ def read_header(path: Path, keep: Collection[str] = ()) -> Header:
 
     Raises ModelFileError (missing, not GGUF, truncated, damaged) with one sentence.
     """
-    try:
-        with path.open("rb") as file:
-            return _HeaderReader(file, path).read(frozenset(keep))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ModelFileError(f"{path} cannot be read: {reason}") from error
+    with foreign_file(path), path.open("rb") as file:
+        return _HeaderReader(file, path).read(frozenset(keep))
 
 
 class _HeaderReader:

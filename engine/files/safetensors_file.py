@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from engine.data.documents import DocumentError, parse_json
 from engine.data.errors import ModelFileError
+from engine.files.foreign_file import foreign_file
 from engine.files.tensor_data import TensorData
 
 MAX_HEADER = 100_000_000  # the format's own limit
@@ -26,19 +27,22 @@ _WRITTEN = {"float32": "F32", "float16": "F16", "int64": "I64", "bool": "BOOL"}
 
 def read_safetensors(path: Path) -> dict[str, TensorData]:
     """Every tensor of a known number type. Raises ModelFileError: missing or damaged."""
+    with foreign_file(path):
+        return _read(path)
+
+
+def _read(path: Path) -> dict[str, TensorData]:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(MAX_HEADER, size - 8):
+            raise ModelFileError(f"{path.name} is damaged: its header does not fit into it")
+        content = file.read(length)
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if size < 8 or length > min(MAX_HEADER, size - 8):
-                raise ModelFileError(f"{path.name} is damaged: its header does not fit into it")
-            header = parse_json(file.read(length))
-        data = np.memmap(path, np.uint8, "r") if size else np.empty(0, np.uint8)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ModelFileError(f"{path} cannot be read: {reason}") from error
+        header = parse_json(content)
     except DocumentError as error:
         raise ModelFileError(f"{path.name} is damaged: its header {error}") from error
+    data = np.memmap(path, np.uint8, "r") if size else np.empty(0, np.uint8)
     if not isinstance(header, dict):
         raise ModelFileError(f"{path.name} is damaged: its header is not a table")
     data = data[8 + length :]

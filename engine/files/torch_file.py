@@ -13,37 +13,34 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.data.errors import ModelFileError
+from engine.files.foreign_file import FAILURES, foreign_file
 from engine.files.tensor_data import TensorData
 
-MAX_PICKLE = 1 << 26
+MAX_PICKLE = 1 << 22
+"""Bytes; tensors lie beside it, so that even large models need far less."""
+MAX_DIMENSIONS = 8
 _STORAGES = {
     "FloatStorage": ("F32", 4), "HalfStorage": ("F16", 2), "BFloat16Storage": ("BF16", 2),
     "DoubleStorage": ("F64", 8), "LongStorage": ("I64", 8), "IntStorage": ("I32", 4),
     "BoolStorage": ("I8", 1), "CharStorage": ("I8", 1), "ByteStorage": ("I8", 1),
 }  # fmt: skip
 _LOCAL_HEADER = 30
-_FAILURES = (
-    pickle.UnpicklingError, AttributeError, EOFError, IndexError, KeyError, TypeError, ValueError,
-    OverflowError, RecursionError, MemoryError, AssertionError,
-)  # fmt: skip
-"""What damaged pickles make the reader raise."""
 
 
 def read_torch(path: Path) -> dict[str, TensorData]:
     """Every tensor at the top level. Raises ModelFileError: damaged, or not a plain checkpoint."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with foreign_file(path), zipfile.ZipFile(path) as archive:
             return _read(path, archive)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ModelFileError(f"{path} cannot be read: {reason}") from error
-    except zipfile.BadZipFile as error:
+    except ModelFileError as error:
+        if not isinstance(error.__cause__, zipfile.BadZipFile | NotImplementedError):
+            raise
         raise ModelFileError(
             f"{path.name} is not a torch checkpoint that can be read; save it again as safetensors"
         ) from error
@@ -71,7 +68,7 @@ def _read(path: Path, archive: zipfile.ZipFile) -> dict[str, TensorData]:
 
     try:
         content = _Reader(archive.read(entry), storage).load()
-    except _FAILURES as error:
+    except FAILURES as error:
         raise ModelFileError(f"{path.name} cannot be read safely: {error}") from error
     if not isinstance(content, Mapping):
         raise ModelFileError(f"{path.name} does not hold a table of tensors")
@@ -107,15 +104,43 @@ class _StorageKind:
         self.width = width
 
 
+def _with_plain_keys(opcode: bytes, keys: slice) -> Callable[[Any], None]:
+    """An operation that fills a table. keys: where they lie on the reader's stack."""
+    fill = pickle._Unpickler.dispatch[opcode[0]]
+
+    def load(reader: Any) -> None:
+        if not all(type(key) in (str, int) for key in reader.stack[keys]):
+            raise pickle.UnpicklingError("a table with other keys than names")
+        fill(reader)
+
+    return load
+
+
+def _refused(_reader: Any) -> None:
+    raise pickle.UnpicklingError("a set, which no checkpoint needs")
+
+
 # The pure Python unpickler: the C one reserves memory for any memo index a file names.
 class _Reader(pickle._Unpickler):
+    """Keys of tables are names and numbers: a tuple that holds itself often takes for ever to hash,
+    and so do sets of such."""
+
+    dispatch: ClassVar[dict[int, Any]] = {
+        **pickle._Unpickler.dispatch,
+        pickle.SETITEM[0]: _with_plain_keys(pickle.SETITEM, slice(-2, -1)),
+        pickle.SETITEMS[0]: _with_plain_keys(pickle.SETITEMS, slice(None, None, 2)),
+        pickle.DICT[0]: _with_plain_keys(pickle.DICT, slice(None, None, 2)),
+        pickle.ADDITEMS[0]: _refused,
+        pickle.FROZENSET[0]: _refused,
+    }
+
     def __init__(self, data: bytes, storage: Callable[[str, int, str, int], _Storage]) -> None:
         super().__init__(BytesIO(data))
         self._storage = storage
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("collections", "OrderedDict"):
-            return OrderedDict
+            return _ordered
         if module == "torch" and name in _STORAGES:
             return _StorageKind(*_STORAGES[name])
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
@@ -126,19 +151,32 @@ class _Reader(pickle._Unpickler):
 
     def persistent_load(self, pid: Any) -> Any:
         kind_of_id, kind, key, _device, count = pid
-        if kind_of_id != "storage" or not isinstance(kind, _StorageKind):
+        if kind_of_id != "storage" or not isinstance(kind, _StorageKind) or type(key) is not str:
             raise pickle.UnpicklingError("an unknown kind of reference")
         if not isinstance(count, int) or count < 0:
             raise pickle.UnpicklingError("a storage of impossible size")
-        return self._storage(str(key), count, kind.kind, kind.width)
+        return self._storage(key, count, kind.kind, kind.width)
+
+
+def _ordered(*content: Any) -> OrderedDict[Any, Any]:
+    """Saved empty, and filled afterwards."""
+    if content:
+        raise pickle.UnpicklingError("a table that is not saved as tables are")
+    return OrderedDict()
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
 
 
 def _rebuild(storage: Any, offset: Any, shape: Any, strides: Any) -> TensorData:
     if not isinstance(storage, _Storage):
         raise ValueError("a tensor without storage")
-    shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
-    if len(shape) != len(strides) or any(length < 0 for length in (*shape, offset)):
+    shape, strides = tuple(shape), tuple(strides)
+    if len(shape) != len(strides) or not all(map(_is_size, (*shape, *strides, offset))):
         raise ValueError("a tensor of impossible shape")
+    if len(shape) > MAX_DIMENSIONS:
+        raise ValueError("a tensor of too many dimensions")
     expected = tuple(math.prod(shape[place + 1 :]) for place in range(len(shape)))
     if any(length > 1 and a != b for length, a, b in zip(shape, strides, expected, strict=True)):
         raise ValueError("a tensor that does not lie in one piece; save it again as safetensors")

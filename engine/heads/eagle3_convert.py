@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from engine.data.errors import IncompatiblePairError, ModelFileError
 from engine.data.shown import shown_name
 from engine.files.checkpoint import Config, read_checkpoint
+from engine.files.foreign_file import foreign_file
 from engine.files.gguf import GgufInfo
 from engine.files.gguf_data import MetadataValue, write_gguf
 from engine.files.tensor_data import FLOATS, TensorData, as_f32, as_i64, as_q8_0
@@ -53,6 +54,11 @@ def convert_eagle3(folder: Path, target: GgufInfo, destination: Path) -> None:
 
     Raises ModelFileError (not such a checkpoint) or IncompatiblePairError (another target's).
     """
+    with foreign_file(folder):
+        _convert(folder, target, destination)
+
+
+def _convert(folder: Path, target: GgufInfo, destination: Path) -> None:
     values, tensors = read_checkpoint(folder)
     config = Config(values, str(folder / "config.json"))
     if config.integer("num_hidden_layers", 1) != 1 or config.flag("attention_bias"):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.data.errors import ModelFileError
+from engine.files.foreign_file import foreign_file
 from engine.files.gguf_data import MetadataValue, read_tensors, write_gguf
 from engine.files.gguf_header import read_header
 from engine.files.tensor_data import TensorData, as_i64, rows_of
@@ -34,6 +35,11 @@ def lacks_rows(path: Path) -> bool:
 
 def complete_eagle3(path: Path, matrix: TensorData, destination: Path) -> None:
     """Writes a copy that has the target's rows for its draft tokens. ModelFileError."""
+    with foreign_file(path):
+        _complete(path, matrix, destination)
+
+
+def _complete(path: Path, matrix: TensorData, destination: Path) -> None:
     metadata = read_header(path, keep=[DRAFT_TOKENS]).metadata
     tokens, layers = metadata.get(DRAFT_TOKENS), metadata.get(_LAYERS)
     if not isinstance(tokens, tuple) or not isinstance(layers, tuple):

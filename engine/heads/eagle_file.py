@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.data.errors import ModelFileError
 from engine.files.checkpoint import TORCH_NAME, Config, read_checkpoint
+from engine.files.foreign_file import foreign_file
 from engine.files.tensor_data import FLOATS, TensorData
 
 _LAYER = "layers.0."
@@ -75,12 +76,13 @@ def read_eagle(path: Path) -> EagleLayer:
     Raises ModelFileError: missing, damaged, or not an EAGLE-1 or EAGLE-2 checkpoint.
     """
     folder = path if path.is_dir() else path.parent
-    values, tensors = read_checkpoint(folder)
-    shape = _shape(Config(values, f"{folder.name}/config.json"))
-    reader = _Reader(folder.name, {key.removeprefix("model."): t for key, t in tensors.items()})
-    layer = _collect(reader, shape, _weights_file(folder))
-    reader.require_all_used()
-    return layer
+    with foreign_file(folder):
+        values, tensors = read_checkpoint(folder)
+        shape = _shape(Config(values, f"{folder.name}/config.json"))
+        reader = _Reader(folder.name, {key.removeprefix("model."): t for key, t in tensors.items()})
+        layer = _collect(reader, shape, _weights_file(folder))
+        reader.require_all_used()
+        return layer
 
 
 def _weights_file(folder: Path) -> Path:

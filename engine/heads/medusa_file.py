@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from engine.data.documents import DocumentError, parse_json
 from engine.data.errors import ModelFileError
 from engine.data.shown import shown_name
+from engine.files.foreign_file import foreign_file
 from engine.files.gguf import GgufInfo
 from engine.files.gguf_data import MetadataValue, read_tensors, write_gguf
 from engine.files.gguf_header import read_header
@@ -111,11 +112,12 @@ def read_medusa(path: Path) -> MedusaHeads:
     Raises ModelFileError: damaged, incomplete, or not Medusa heads.
     """
     path = find_medusa(path)
-    if path.suffix == ".gguf":
-        return _read_container(path)
-    tensors = read_safetensors(path) if path.suffix == ".safetensors" else read_torch(path)
-    heads = _collect(path.name, tensors)
-    return MedusaHeads(heads, base_model=_base_model(path.with_name("config.json")))
+    with foreign_file(path):
+        if path.suffix == ".gguf":
+            return _read_container(path)
+        tensors = read_safetensors(path) if path.suffix == ".safetensors" else read_torch(path)
+        heads = _collect(path.name, tensors)
+        return MedusaHeads(heads, base_model=_base_model(path.with_name("config.json")))
 
 
 def write_medusa(path: Path, heads: MedusaHeads) -> None:

@@ -7,6 +7,8 @@ import sys
 
 from llama_cpp import llama_cpp as native
 
+from engine.data.errors import StopRequested
+
 
 class AbortFlag:
     """ggml asks before every graph node, so a Python callback would slow each pass down.
@@ -31,5 +33,5 @@ class AbortFlag:
         return self._flag[0] != b"\0"
 
 
-class PassAborted(Exception):  # noqa: N818 - not an error: the stop flag was set
+class PassAborted(StopRequested):
     """A pass was stopped by the abort flag; the cache is back at its state before the pass."""

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine.data.errors import BadOptionError, RunError
+from engine.data.errors import BadOptionError, RunError, StopRequested
 from engine.files.disk import disk_room, has_ended, size_text
 from engine.files.gguf import inspect
 from engine.llama.log import NativeLog
@@ -126,4 +126,7 @@ def _report_growth(
     """llama.cpp does not report progress while it writes, but the file grows."""
     while not finished.wait(_POLL_SECONDS):
         written = part.stat().st_size if part.exists() else 0
-        report(min(1.0, written / expected_bytes))
+        try:
+            report(min(1.0, written / expected_bytes))
+        except StopRequested:
+            return  # llama.cpp cannot be stopped in a copy: this process is ended if that is long

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from llama_cpp import llama_cpp as native
 
-from engine.data.errors import ModelFileError
+from engine.data.errors import ModelFileError, StopRequested
 from engine.data.shown import shown_name
 from engine.llama.closing import Closing
 from engine.llama.log import NativeLog
@@ -40,6 +40,7 @@ class Model(Closing):
         log: NativeLog,
         on_progress: Callable[[float], None] | None = None,
     ) -> None:
+        """on_progress: StopRequested out of it ends the load, and comes out here."""
         self.path = path
         self.options = options
         self.log = log
@@ -51,15 +52,23 @@ class Model(Closing):
         params.load_mtp = options.mtp
         params.check_tensors = True
 
+        stopped: list[StopRequested] = []
+
         def progress(fraction: float, _user_data: object) -> bool:
-            if on_progress is not None:
-                on_progress(fraction)
-            return True
+            try:
+                if on_progress is not None:
+                    on_progress(fraction)
+            except StopRequested as request:  # native code knows no exceptions
+                stopped.append(request)
+            return not stopped
 
         callback = native.llama_progress_callback(progress)
         params.progress_callback = callback
         mark = log.mark()
         self._handle = native.llama_model_load_from_file(os.fsencode(path), params)
+        if stopped:
+            self.close()
+            raise stopped[0]
         if not self._handle:
             reason = log.reason(mark) or "llama.cpp gives no reason"
             raise ModelFileError(f"{path.name} could not be loaded: {reason}")

@@ -25,7 +25,7 @@ _CLEARLY = 0.97
 """Plain products are chosen if they take less than this share of the fused kernel's time."""
 
 
-def plain_attention_is_faster(model: Model, threads: int) -> bool:
+def plain_attention_is_faster(model: Model, threads: int, abort: AbortFlag) -> bool:
     """A few seconds. False too where it cannot be measured without reading a long text."""
     if model.has_recurrent_state:  # it has no second sequence to copy from
         return False
@@ -36,7 +36,7 @@ def plain_attention_is_faster(model: Model, threads: int) -> bool:
             options = ContextOptions(
                 limit, max(_WIDTHS), threads, max_leaves=2, flash_attention=fused
             )
-            contexts.append(opened.enter_context(Context(model, options, AbortFlag())))
+            contexts.append(opened.enter_context(Context(model, options, abort)))
             if not can_repeat(contexts[-1]):
                 return False
             contexts[-1].feed([max(model.vocab.bos, 1)] * _FED)

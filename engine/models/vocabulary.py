@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from engine.data.errors import ModelFileError
+from engine.files.foreign_file import foreign_file
 from engine.files.gguf import file_key
 from engine.files.gguf_header import Header, read_header
 from engine.files.gguf_types import TOKEN_NORMAL
@@ -40,7 +41,8 @@ def read_vocabulary(path: Path) -> GgufVocabulary:
 
     Raises ModelFileError, also when the file has no vocabulary.
     """
-    return _read_vocabulary(*file_key(path))
+    with foreign_file(path):
+        return _read_vocabulary(*file_key(path))
 
 
 def require_distinct_tokens(path: Path) -> None:

@@ -1,11 +1,7 @@
-"""The interface's side of the engine process: start it, talk to it, start it again."""
+"""The interface's side of the engine process: what may be asked of it."""
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import threading
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,54 +10,46 @@ from engine.data.folders import DataFolder
 from engine.data.loaded import LoadedSummary
 from engine.data.log_line import LogLine
 from engine.data.request import GenerateRequest, LoadRequest
-from engine.process.engine_process import EngineProcess
+from engine.process.keeper import Keeper
 from engine.process.messages import (
     Calibrate,
-    Cancel,
     Command,
-    Done,
-    EngineMessage,
-    Failed,
     Generate,
     Load,
-    LogLines,
     MakeModel,
     Ready,
     SearchLayers,
-    Shutdown,
     Unload,
 )
+from engine.process.overseer import Limits
 from engine.process.run import Run
-from engine.process.waiting import ProgressCallback, Waiter, Waiting
+from engine.process.waiting import Pending, ProgressCallback
 from engine.skip.report import SkipReport, SkipSearchRequest
-
-KEPT_LOG_LINES = 2000
 
 
 class EngineClient:
-    """Thread-safe. Commands are served in order; a dead engine is replaced at the next command."""
+    """Thread-safe. Commands are served in order; an engine that dies or hangs is replaced.
 
-    def __init__(self, data_folder: DataFolder) -> None:
-        self._data_folder = data_folder
-        self._lock = threading.RLock()
-        self._numbers = itertools.count(1)
-        self._engine: EngineProcess | None = None
-        self._waiting = Waiting()
-        self._loaded: LoadedSummary | None = None
-        self._needs_reload = False
-        self._log: deque[LogLine] = deque(maxlen=KEPT_LOG_LINES)
-        self._log_count = 0
+    What it had begun ends with it, what waited behind goes on in the next one.
+    """
+
+    def __init__(self, data_folder: DataFolder, limits: Limits | None = None) -> None:
+        self._keeper = Keeper(data_folder, limits)
 
     # Commands
 
     def start(self) -> Ready:
-        """Starts the engine process if none runs. EngineDiedError when it cannot start."""
-        self._await_exit()
-        with self._lock:
-            if self._engine is None:
-                self._engine = EngineProcess(self._data_folder, self._dispatch, self._on_exit)
-            engine = self._engine
-        return engine.ready()
+        """Starts the engine process if none runs, and waits until it takes commands.
+
+        EngineDiedError when it cannot start; one that was slow is replaced once.
+        """
+        engine = self._keeper.running()
+        try:
+            return engine.ready()
+        except EngineDiedError:
+            if not engine.was_slow_to_start:
+                raise
+        return self._keeper.running().ready()
 
     def load(
         self, request: LoadRequest, on_progress: ProgressCallback | None = None
@@ -81,33 +69,34 @@ class EngineClient:
     def _bring(
         self, command: Callable[[int], Command], on_progress: ProgressCallback | None
     ) -> LoadedSummary:
-        self.start()
-        with self._lock:
-            self._send_reload()
-            waiter = self._submit(command)
+        with self._keeper.lock:
+            self._keeper.send_reload()
+            waiter = self._keeper.submit(command)
         waiter.wait(on_progress)
         if waiter.loaded is None:
             raise EngineDiedError("the engine reported no loaded model")
         return waiter.loaded
 
+    def stop_loading(self) -> None:
+        """Loads and calibrations end with StoppedError; what was loaded before then stays."""
+        with self._keeper.lock:
+            for pending in self._keeper.pending():
+                if pending.waiter is not None and isinstance(pending.command, Load | Calibrate):
+                    self._keeper.cancel(pending.identity)
+
     def unload(self) -> None:
-        self.start()
-        with self._lock:
-            self._needs_reload = False
-            waiter = self._submit(Unload)
+        with self._keeper.lock:
+            self._keeper.forget_loaded()
+            waiter = self._keeper.submit(Unload)
         waiter.wait()
 
     def generate(self, request: GenerateRequest) -> Run:
         """Returns at once; other runs come first, their number is told by Queued events."""
-        self.start()
-        with self._lock:
-            reload = self._send_reload()
-            identity = next(self._numbers)
-            run = Run(identity, lambda: self._cancel(identity, request.sampling.seed or 0))
-            self._send(Generate(identity, request))
-            if reload is not None:
-                self._waiting.add_reload(reload, identity)
-            self._waiting.add_run(run)
+        with self._keeper.lock:
+            identity = self._keeper.new_number()
+            self._keeper.send_reload(identity)
+            run = Run(identity, request, lambda: self._keeper.cancel(identity))
+            self._keeper.hand_over(Pending(identity, Generate(identity, request), run=run))
             return run
 
     def make_model(
@@ -119,9 +108,7 @@ class EngineClient:
         on_progress: ProgressCallback | None = None,
     ) -> Path:
         """A copy without layers (skip; () chooses them) or in another weight format."""
-        self.start()
-        with self._lock:
-            waiter = self._submit(lambda identity: MakeModel(identity, source, skip, file_format))
+        waiter = self._keeper.submit(lambda number: MakeModel(number, source, skip, file_format))
         waiter.wait(on_progress)
         if waiter.made is None:
             raise EngineDiedError("the engine reported no file")
@@ -131,14 +118,11 @@ class EngineClient:
         self, request: SkipSearchRequest, on_progress: ProgressCallback | None = None
     ) -> SkipReport:
         """Layers that a drafter can do without; Ctrl+C ends it with the best so far."""
-        self.start()
-        with self._lock:
-            waiter = self._submit(lambda identity: SearchLayers(identity, request))
+        waiter = self._keeper.submit(lambda number: SearchLayers(number, request))
         try:
             waiter.wait(on_progress)
         except KeyboardInterrupt:
-            with self._lock:
-                self._send(Cancel(waiter.identity))
+            self._keeper.cancel(waiter.identity)
             waiter.wait(on_progress)
         if waiter.found is None:
             raise EngineDiedError("the engine reported no layers")
@@ -146,104 +130,24 @@ class EngineClient:
 
     def close(self) -> None:
         """Stops runs and the engine process; closing twice is safe."""
-        with self._lock:
-            engine = self._engine
-            if engine is None:
-                return
-            with contextlib.suppress(EngineDiedError):  # then it has ended already
-                for identity in self._waiting.runs:
-                    self._send(Cancel(identity))
-                self._send(Shutdown())
-        engine.stop()
+        self._keeper.close()
 
     # State
 
     @property
     def loaded(self) -> LoadedSummary | None:
         """What is in memory, or comes back with the next command after the engine died."""
-        return self._loaded
+        return self._keeper.loaded
 
     @property
     def pid(self) -> int | None:
-        return self._engine.pid if self._engine is not None else None
+        return self._keeper.pid
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """Numbers of the commands that have not ended, the one being served first."""
+        return tuple(one.identity for one in self._keeper.pending())
 
     def log_lines(self, after: int = 0) -> tuple[LogLine, ...]:
         """Native log lines with a number above `after`, oldest first."""
-        with self._lock:
-            return tuple(line for line in self._log if line.number > after)
-
-    # The process
-
-    def _await_exit(self) -> None:
-        """Where the process has ended but its reading thread has not said so yet."""
-        engine = self._engine
-        if engine is not None and engine.has_ended:
-            engine.join()
-
-    def _send(self, command: Command) -> None:
-        if self._engine is None:
-            raise EngineDiedError("the engine is not running")
-        self._engine.send(command)
-
-    def _submit(self, make: Callable[[int], Command]) -> Waiter:
-        """Sends a command whose end someone waits for; with the lock held."""
-        identity = next(self._numbers)
-        self._send(make(identity))
-        return self._waiting.add_waiter(identity)
-
-    def _send_reload(self) -> int | None:
-        """Brings back what a dead engine had loaded; the command's number if that was needed."""
-        if not self._needs_reload or self._loaded is None:
-            return None
-        identity = next(self._numbers)
-        self._send(Load(identity, self._loaded.request))
-        self._waiting.add_reload(identity)
-        self._needs_reload = False
-        return identity
-
-    def _cancel(self, identity: int, seed: int) -> None:
-        """A run that waits behind another ends at once; the engine will skip it."""
-        with self._lock:
-            if self._engine is None or not self._waiting.cancel(identity, seed):
-                return
-            with contextlib.suppress(EngineDiedError):  # the run itself is told
-                self._send(Cancel(identity))
-
-    # Replies
-
-    def _dispatch(self, reply: EngineMessage) -> None:
-        with self._lock:
-            if isinstance(reply, Ready):
-                return  # the process object keeps it
-            if isinstance(reply, LogLines):
-                self._keep_log(reply)
-                return
-            if isinstance(reply, Done | Failed):
-                self._loaded = reply.loaded
-            self._waiting.take(reply)
-
-    def _keep_log(self, reply: LogLines) -> None:
-        """Numbers go on across engine restarts."""
-        for line in reply.lines:
-            self._log_count += 1
-            self._log.append(LogLine(self._log_count, line.level, line.text))
-
-    def _on_exit(self, engine: EngineProcess) -> None:
-        """The process is gone: everyone who waits is told, the next command starts another."""
-        with self._lock:
-            if self._engine is not engine:
-                return
-            self._engine = None
-            if self._waiting.is_reloading:  # it died of what it was to bring back, and would again
-                self._loaded = None
-            died = f"the engine stopped unexpectedly: {engine.exit_reason()}"
-            self._needs_reload = self._loaded is not None
-            back = "what was loaded before comes back when needed"
-            again = "send the next message"
-            if self._loaded is None:
-                back = again = "choose a model and load it"
-            waiters, runs = self._waiting.give_up()
-        for waiter in waiters:
-            waiter.end(EngineDiedError(f"{died}; {back}"))
-        for run in runs:
-            run.push(EngineDiedError(f"{died}; the reply so far is kept, {again}"))
+        return self._keeper.log_lines(after)

@@ -85,6 +85,25 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Alive:
+    """Sent every second from the start on, whatever else the process does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The command's turn has come."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """The command was told to stop, and is winding up, which may take its time."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
 class LoadProgress:
     """fraction in 0..1 of the step that `label` names ("reading qwen-coder-1.5b", ...)."""
 
@@ -138,4 +157,16 @@ class LogLines:
     lines: tuple[LogLine, ...]
 
 
-EngineMessage = Ready | LoadProgress | Done | RunUpdate | Failed | Made | LayersFound | LogLines
+EngineMessage = (
+    Alive
+    | Ready
+    | Begun
+    | Noticed
+    | LoadProgress
+    | Done
+    | RunUpdate
+    | Failed
+    | Made
+    | LayersFound
+    | LogLines
+)

@@ -7,14 +7,19 @@ from collections.abc import Callable, Iterator
 
 from engine.data.errors import EngineError
 from engine.data.events import Finished, RunEvent
+from engine.data.request import GenerateRequest
+from engine.process.so_far import ReplySoFar
 
 
 class Run:
     """Made by EngineClient.generate. One consumer; cancel may be called from any thread."""
 
-    def __init__(self, identity: int, on_cancel: Callable[[], None]) -> None:
+    def __init__(
+        self, identity: int, request: GenerateRequest, on_cancel: Callable[[], None]
+    ) -> None:
         self.id = identity
         self._on_cancel = on_cancel
+        self._so_far = ReplySoFar(request)
         self._events: queue.SimpleQueue[RunEvent | EngineError] = queue.SimpleQueue()
         self._ended = False
 
@@ -45,9 +50,16 @@ class Run:
         return self._ended
 
     def cancel(self) -> None:
-        """Asks the engine to stop; Finished(finish="cancelled") follows within one round."""
+        """Asks the engine to stop. Finished(finish="cancelled") follows within one round, or within
+        some seconds, where the engine does not answer and is ended."""
         self._on_cancel()
 
     def push(self, event: RunEvent | EngineError) -> None:
         """For the client only."""
+        if not isinstance(event, EngineError):
+            self._so_far.add(event)
         self._events.put(event)
+
+    def push_cancelled(self) -> None:
+        """For the client only: the end of a stopped run that the engine does not tell."""
+        self._events.put(self._so_far.cancelled())

@@ -14,6 +14,7 @@ from pathlib import Path
 from engine.data.errors import EngineDiedError
 from engine.data.folders import DataFolder
 from engine.data.shown import shown
+from engine.process.outlet import Outlet
 
 
 def output_file(data_folder: DataFolder) -> Path:
@@ -60,9 +61,11 @@ def _run_worker(connection: Connection, data_folder: DataFolder) -> None:
     """Runs in the engine process; the import must not happen in the interface's."""
     # A terminal's Ctrl+C reaches both processes; the interface decides what it means here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    outlet = Outlet(connection)
+    outlet.show_life()
     from engine.process.worker import run_worker
 
-    run_worker(connection, data_folder.root, output_file(data_folder))
+    run_worker(outlet, data_folder.root, output_file(data_folder))
 
 
 def exit_reason(exit_code: int | None, data_folder: DataFolder) -> str:

@@ -1,21 +1,31 @@
-"""Who waits for what of the engine: commands, runs in their order, and reloads."""
+"""Who waits for what of the engine: its commands in their order, and what came of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Literal
 
-from engine.data.errors import ERROR_KINDS, EngineError
-from engine.data.events import Finished, Queued
+from engine.data.errors import ERROR_KINDS, EngineError, StoppedError
+from engine.data.events import Queued
 from engine.data.loaded import LoadedSummary
-from engine.data.stats import Stats
-from engine.process.messages import Done, Failed, LayersFound, LoadProgress, Made, RunUpdate
+from engine.process.messages import (
+    Begun,
+    Command,
+    Done,
+    Failed,
+    LayersFound,
+    LoadProgress,
+    Made,
+    RunUpdate,
+)
 from engine.process.run import Run
 from engine.skip.report import SkipReport
 
 ProgressCallback = Callable[[LoadProgress], None]
+Cancelled = Literal["unknown", "ended", "running"]
 
 
 @dataclass(slots=True)
@@ -42,71 +52,104 @@ class Waiter:
         self.progress.put(None)
 
 
+@dataclass(slots=True)
+class Pending:
+    """A command that has not ended. Without run and waiter it is a reload, made for `reload_for`
+    (a run's number) or for no run in particular.
+
+    begun: the engine works on it. sent: how often. cancelled: nobody wants its result any more.
+    """
+
+    identity: int
+    command: Command
+    run: Run | None = None
+    waiter: Waiter | None = None
+    reload_for: int | None = None
+    begun: bool = False
+    cancelled: bool = False
+    sent: int = 1
+
+    @property
+    def is_reload(self) -> bool:
+        return self.run is None and self.waiter is None
+
+    def end(self, error: EngineError) -> None:
+        """The engine will not end it any more; a run that was stopped is complete as it is."""
+        if self.run is not None:
+            if self.cancelled:
+                self.run.push_cancelled()
+            else:
+                self.run.push(error)
+        if self.waiter is not None:
+            self.waiter.end(StoppedError("it was stopped") if self.cancelled else error)
+
+
 class Waiting:
     """Not thread-safe: the client holds its lock around every call."""
 
     def __init__(self) -> None:
-        self._waiters: dict[int, Waiter] = {}
-        self._runs: dict[int, Run] = {}
-        # A reload's number to that of the run it is for, None for a load.
-        self._reloading: dict[int, int | None] = {}
+        self._pending: dict[int, Pending] = {}
 
-    @property
-    def is_reloading(self) -> bool:
-        return bool(self._reloading)
+    def add(self, pending: Pending) -> None:
+        self._pending[pending.identity] = pending
+        before = sum(1 for _ in self._runs) - 1
+        if pending.run is not None and before:
+            pending.run.push(Queued(before))
 
-    @property
-    def runs(self) -> tuple[int, ...]:
-        """The one being written, then those behind it."""
-        return tuple(self._runs)
+    def all(self) -> tuple[Pending, ...]:
+        """In their order, the one being served first."""
+        return tuple(self._pending.values())
 
-    def add_waiter(self, identity: int) -> Waiter:
-        waiter = self._waiters[identity] = Waiter(identity)
-        return waiter
+    def begin(self, reply: Begun) -> bool:
+        """Whether it has been cancelled: then it is to end at once."""
+        pending = self._pending.get(reply.id)
+        if pending is not None:
+            pending.begun = True
+        return pending is None or pending.cancelled
 
-    def add_run(self, run: Run) -> None:
-        if self._runs:
-            run.push(Queued(len(self._runs)))
-        self._runs[run.id] = run
-
-    def add_reload(self, identity: int, run: int | None = None) -> None:
-        self._reloading[identity] = run
-
-    def cancel(self, identity: int, seed: int) -> bool:
-        """False if it has ended. A run that waits behind another ends here, at once."""
-        run = self._runs.get(identity)
-        if run is None:
-            return False
-        if identity != next(iter(self._runs)):
-            del self._runs[identity]
-            run.push(Finished("", (), "cancelled", 0, 0, seed, Stats()))
-            self._tell_places()
-        return True
+    def cancel(self, identity: int) -> Cancelled:
+        """What the engine has not begun ends here, at once."""
+        pending = self._pending.get(identity)
+        if pending is None:
+            return "unknown"
+        pending.cancelled = True
+        if pending.begun:
+            return "running"
+        del self._pending[identity]
+        pending.end(StoppedError("it was stopped"))
+        self._tell_places()
+        return "ended"
 
     def take(self, reply: RunUpdate | LoadProgress | Made | LayersFound | Done | Failed) -> None:
         """Gives a reply to whoever waits for it."""
+        pending = self._pending.get(reply.id)
+        if pending is None:
+            return
         if isinstance(reply, RunUpdate):
-            run = self._runs.get(reply.id)
-            if run is not None:
-                run.push(reply.event)
+            if pending.run is not None:
+                pending.run.push(reply.event)
         elif isinstance(reply, LoadProgress):
-            waiter = self._waiters.get(reply.id)
-            if waiter is not None:
-                waiter.progress.put(reply)
+            if pending.waiter is not None:
+                pending.waiter.progress.put(reply)
         elif isinstance(reply, Made | LayersFound):
-            self._deliver(reply)
+            self._deliver(pending, reply)
         else:
-            self._finish(reply)
+            self._finish(pending, reply)
 
-    def give_up(self) -> tuple[list[Waiter], list[Run]]:
-        """Everyone who still waits; nobody does afterwards."""
-        waiters, runs = list(self._waiters.values()), list(self._runs.values())
-        for table in (self._waiters, self._runs, self._reloading):
-            table.clear()
-        return waiters, runs
+    def give_up(self) -> tuple[Pending, ...]:
+        """Everything that has not ended, in its order; nothing is left afterwards."""
+        pending = self.all()
+        self._pending.clear()
+        return pending
 
-    def _deliver(self, reply: Made | LayersFound) -> None:
-        waiter = self._waiters.pop(reply.id, None)
+    @property
+    def _runs(self) -> Iterator[Run]:
+        """The one being written, then those behind it."""
+        return (one.run for one in self._pending.values() if one.run is not None)
+
+    def _deliver(self, pending: Pending, reply: Made | LayersFound) -> None:
+        del self._pending[pending.identity]
+        waiter = pending.waiter
         if waiter is None:
             return
         if isinstance(reply, Made):
@@ -115,24 +158,24 @@ class Waiting:
             waiter.found = reply.report
         waiter.end()
 
-    def _finish(self, reply: Done | Failed) -> None:
+    def _finish(self, pending: Pending, reply: Done | Failed) -> None:
+        del self._pending[pending.identity]
         error = None
         if isinstance(reply, Failed):
             error = ERROR_KINDS.get(reply.kind, EngineError)(reply.message)
-        waiter = self._waiters.pop(reply.id, None)
-        if waiter is not None:
-            waiter.loaded = reply.loaded
-            waiter.end(error)
-        ended: int | None = reply.id
-        if reply.id in self._reloading:
-            reloaded_for = self._reloading.pop(reply.id)
-            ended = reloaded_for if error is not None else None
-        run = self._runs.pop(ended, None) if ended is not None else None
-        if run is not None:
-            if error is not None:
-                run.push(error)
+        if pending.waiter is not None:
+            pending.waiter.loaded = reply.loaded
+            pending.waiter.end(error)
+        ended = pending
+        if pending.is_reload and error is not None and pending.reload_for is not None:
+            ended = self._pending.pop(pending.reload_for, pending)
+        if ended.run is not None:
+            if isinstance(error, StoppedError):
+                ended.run.push_cancelled()
+            elif error is not None:
+                ended.run.push(error)
             self._tell_places()
 
     def _tell_places(self) -> None:
-        for place, waiting in enumerate(list(self._runs.values())[1:], start=1):
+        for place, waiting in enumerate(list(self._runs)[1:], start=1):
             waiting.push(Queued(place))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from multiprocessing.connection import Connection
+from collections.abc import Callable
 from pathlib import Path
 from queue import Queue
 
-from engine.data.errors import EngineError
+from engine.data.errors import EngineError, StoppedError, StopRequested
 from engine.data.events import Finished
 from engine.data.folders import DataFolder
 from engine.data.shown import shown
@@ -21,11 +21,11 @@ from engine.data.stats import Stats
 from engine.llama.abort import AbortFlag
 from engine.llama.library import Library, start_library
 from engine.process.messages import (
+    Begun,
     Calibrate,
     Cancel,
     Command,
     Done,
-    EngineMessage,
     Failed,
     Generate,
     LayersFound,
@@ -34,31 +34,33 @@ from engine.process.messages import (
     LogLines,
     Made,
     MakeModel,
+    Noticed,
     Ready,
     RunUpdate,
     SearchLayers,
     Shutdown,
     Unload,
 )
+from engine.process.outlet import Outlet
 from engine.serving.session import Session
 
 _LOG_SECONDS = 0.25
 
 
-def run_worker(connection: Connection, data_root: Path, output_file: Path) -> None:
+def run_worker(outlet: Outlet, data_root: Path, output_file: Path) -> None:
     """Serves until Shutdown or until the other end is gone."""
     _redirect_output(output_file)
     library = start_library()
-    worker = Worker(connection, library, DataFolder(data_root))
+    worker = Worker(outlet, library, DataFolder(data_root))
     worker.serve()
 
 
 class Worker:
-    def __init__(self, connection: Connection, library: Library, data_folder: DataFolder) -> None:
-        self._connection = connection
+    def __init__(self, outlet: Outlet, library: Library, data_folder: DataFolder) -> None:
+        self._outlet = outlet
+        self._send = outlet.send
         self._library = library
         self._commands: Queue[Command] = Queue()
-        self._send_lock = threading.Lock()
         self._abort = AbortFlag()
         self._cancellation = _Cancellation(self._abort)
         self._session = Session(library, data_folder, self._abort)
@@ -77,70 +79,88 @@ class Worker:
         self._session.unload()
 
     def _serve_one(self, command: Command) -> None:
+        if isinstance(command, Cancel | Shutdown):
+            return
+        self._cancellation.begin(command.id)
+        self._send(Begun(command.id))
         try:
-            if isinstance(command, Load | Calibrate):
-                self._load(command)
-            elif isinstance(command, Generate):
-                self._generate(command)
-            elif isinstance(command, MakeModel):
-                self._make(command)
-            elif isinstance(command, SearchLayers):
-                self._search(command)
-            elif isinstance(command, Unload):
-                self._session.unload()
-                self._send(Done(command.id, None))
+            self._act(command)
+        except StopRequested:
+            self._fail(command.id, StoppedError("it was stopped"))
         except EngineError as error:
-            identity = command.id if not isinstance(command, Shutdown) else 0
-            kind = type(error).__name__
-            self._send(Failed(identity, kind, str(error), self._session.summary))
+            self._fail(command.id, error)
+        finally:
+            self._cancellation.end()
+
+    def _fail(self, identity: int, error: EngineError) -> None:
+        self._send(Failed(identity, type(error).__name__, str(error), self._session.summary))
+
+    def _act(self, command: Command) -> None:
+        if isinstance(command, Load | Calibrate):
+            self._load(command)
+        elif isinstance(command, Generate):
+            self._generate(command)
+        elif isinstance(command, MakeModel):
+            self._make(command)
+        elif isinstance(command, SearchLayers):
+            self._search(command)
+        elif isinstance(command, Unload):
+            self._session.unload()
+            self._send(Done(command.id, None))
+
+    def _reporter(self, identity: int) -> Callable[[str, float], None]:
+        """Tells how far a long step is, and ends it when it was told to stop: all that reports can
+        be stopped. What winds up after that clears the abort flag first, and goes on."""
+
+        def report(label: str, fraction: float) -> None:
+            if self._cancellation.is_set():
+                if self._abort.is_set:
+                    raise StopRequested
+                self._send(Noticed(identity))
+            self._send(LoadProgress(identity, shown(label), fraction))
+
+        return report
 
     def _load(self, command: Load | Calibrate) -> None:
-        def report(label: str, fraction: float) -> None:
-            self._send(LoadProgress(command.id, shown(label), fraction))
-
+        if self._cancellation.is_set():  # cancelled while others came first
+            raise StopRequested
         thorough = isinstance(command, Calibrate)
         act = self._session.calibrate if thorough else self._session.load
-        self._send(Done(command.id, act(command.request, report)))
+        self._send(Done(command.id, act(command.request, self._reporter(command.id))))
 
     def _make(self, command: MakeModel) -> None:
-        def report(fraction: float) -> None:
-            self._send(LoadProgress(command.id, "writing the copy", fraction))
-
-        path = self._session.make_model(command.source, command.skip, command.file_format, report)
+        report = self._reporter(command.id)
+        path = self._session.make_model(
+            command.source,
+            command.skip,
+            command.file_format,
+            lambda fraction: report("writing the copy", fraction),
+        )
         self._send(Made(command.id, str(path)))
 
     def _search(self, command: SearchLayers) -> None:
-        def report(label: str, fraction: float) -> None:
-            self._send(LoadProgress(command.id, shown(label), fraction))
+        def cancelled() -> bool:
+            if self._cancellation.is_set():
+                self._send(Noticed(command.id))  # the best so far is checked, which takes a while
+            return self._cancellation.is_set()
 
-        self._cancellation.begin(command.id)
-        try:
-            found = self._session.search_layers(command.request, report, self._cancellation.is_set)
-        finally:
-            self._cancellation.end()
+        found = self._session.search_layers(command.request, self._reporter(command.id), cancelled)
         self._send(LayersFound(command.id, found))
 
     def _generate(self, command: Generate) -> None:
-        self._cancellation.begin(command.id)
-        try:
-            if self._cancellation.is_set():  # cancelled while others came first: caches stay
-                seed = command.request.sampling.seed or 0
-                nothing = Finished("", (), "cancelled", 0, 0, seed, Stats())
-                self._send(RunUpdate(command.id, nothing))
-            else:
-                for event in self._session.generate(command.request, self._cancellation.is_set):
-                    self._send(RunUpdate(command.id, event))
-        finally:
-            self._cancellation.end()
+        if self._cancellation.is_set():  # cancelled while others came first: caches stay
+            seed = command.request.sampling.seed or 0
+            nothing = Finished("", (), "cancelled", 0, 0, seed, Stats())
+            self._send(RunUpdate(command.id, nothing))
+        else:
+            for event in self._session.generate(command.request, self._cancellation.is_set):
+                self._send(RunUpdate(command.id, event))
         self._send(Done(command.id, self._session.summary))
 
     def _receive(self) -> None:
         """Cancel acts at once; everything else waits its turn."""
         while True:
-            try:
-                command = self._connection.recv()
-            except (EOFError, OSError):
-                os._exit(0)  # the interface is gone, and a native pass may be running
+            command = self._outlet.receive()
             if isinstance(command, Cancel):
                 self._cancellation.request(command.id)
             else:
@@ -151,13 +171,6 @@ class Worker:
             lines = self._library.log.take()
             if lines:
                 self._send(LogLines(lines))
-
-    def _send(self, reply: EngineMessage) -> None:
-        with self._send_lock:
-            try:
-                self._connection.send(reply)
-            except OSError:
-                os._exit(0)
 
 
 class _Cancellation:
@@ -179,6 +192,8 @@ class _Cancellation:
         with self._lock:
             self._running = identity
             self._abort.clear()
+            if identity in self._requested:
+                self._abort.set()
 
     def end(self) -> None:
         with self._lock:

@@ -61,11 +61,13 @@ class Reply:
                 return
             context.feed(wanted[start : start + PREFILL_CHUNK])
             yield PromptProgress(len(context.tokens), len(wanted), self._reused)
+        if cancelled():
+            return
         drafter = self._setup.drafter
         if drafter is not None and self._request.drafting.speculate != "off":
             try:
                 drafter.begin(self.context_tokens)
-                if isinstance(drafter, Preparing):
+                if isinstance(drafter, Preparing) and not cancelled():
                     drafter.prepare(self._setup.controller.of(drafter.name))
             except EngineError as error:
                 yield Notice(f"the drafter {drafter.name} cannot follow this chat: {error}")
@@ -99,9 +101,7 @@ class Reply:
     @property
     def _is_exact(self) -> bool:
         """Typical acceptance at temperature 0 is greedy decoding, and without drafts nothing."""
-        request = self._request
-        changes = request.drafting.acceptance == "typical" and request.sampling.temperature > 0.0
-        return not (changes and self._counter.snapshot().proposed)
+        return not (self._request.may_change_text and self._counter.snapshot().proposed)
 
 
 def _streams(seed: int, coupling: Coupling) -> Streams:

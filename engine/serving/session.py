@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.control.controller import AlwaysDraft, Controller, NeverDraft
 from engine.control.drafting_memory import TextKind
-from engine.data.errors import BadOptionError, EngineError, RunError
+from engine.data.errors import BadOptionError, EngineError, RunError, StopRequested
 from engine.data.events import Finished, Notice, RunEvent
 from engine.data.folders import DataFolder
 from engine.data.loaded import LoadedSummary
@@ -37,7 +37,7 @@ class Session:
         self._folder = data_folder
         self._abort = abort
         self._loader = Loader(library, data_folder)
-        self._tuning = Tuning(data_folder, library.version)
+        self._tuning = Tuning(data_folder, library.version, abort)
         self._opener = Opener(library, data_folder, abort, self._loader, self._tuning)
         self._loaded: Loaded | None = None
 
@@ -75,7 +75,8 @@ class Session:
             if thorough and plan.request.numerics == "fast":
                 self._choose_setup(plan, report)
             self._loaded = self._opener.open(plan, report, thorough=thorough)
-        except EngineError as error:
+        except (EngineError, StopRequested) as error:
+            self._abort.clear()
             if previous is not None:
                 self._bring_back(previous.plan, report, error)
             raise
@@ -89,14 +90,17 @@ class Session:
             lambda repack: self._loader.open_target(plan, repack, quiet),
             plan.threads,
             lambda fraction: report("trying setups of the target", fraction),
+            self._abort,
         )
         self._tuning.keep_setup(plan, setup)
 
-    def _bring_back(self, plan: LoadPlan, report: Report, error: EngineError) -> None:
+    def _bring_back(self, plan: LoadPlan, report: Report, error: Exception) -> None:
+        report("bringing back what was loaded", 0.0)
         try:
             self._loaded = self._opener.open(plan, report)
         except EngineError as second:
-            raise RunError(f"{error}; what was loaded before is lost too: {second}") from error
+            reason = str(error) or "it was stopped"
+            raise RunError(f"{reason}; what was loaded before is lost too: {second}") from error
 
     def unload(self) -> None:
         if self._loaded is not None:
@@ -146,7 +150,7 @@ class Session:
             )
             if loaded.earlier is not None:
                 loaded.earlier.follow(request.copy_from, cancelled)
-        except PassAborted:
+        except StopRequested:
             yield Finished.before_anything(seed)
             return
         yield from notices

@@ -31,6 +31,7 @@ def find_setup(
     open_model: Callable[[bool], Model],
     threads: int,
     report: Callable[[float], None],
+    abort: AbortFlag,
 ) -> tuple[Setup, tuple[SetupTrial, ...]]:
     """The fastest for a turn of a chat, and what was measured.
 
@@ -41,7 +42,7 @@ def find_setup(
     for step, repack in enumerate((True, False)):
         report(step / 2)
         with open_model(repack) as model:
-            trials.extend(_try(model, Setup(count, repack)) for count in counts)
+            trials.extend(_try(model, Setup(count, repack), abort) for count in counts)
     return fastest(trials), tuple(trials)
 
 
@@ -64,8 +65,8 @@ def fastest(trials: Sequence[SetupTrial]) -> Setup:
     return usual.setup
 
 
-def _try(model: Model, setup: Setup) -> SetupTrial:
+def _try(model: Model, setup: Setup, abort: AbortFlag) -> SetupTrial:
     options = ContextOptions(_CONTEXT, _ROWS, setup.threads)
-    with Context(model, options, AbortFlag()) as context:
+    with Context(model, options, abort) as context:
         measured = calibrate(context, thorough=False, report=lambda _fraction: None)
     return SetupTrial(setup, measured)

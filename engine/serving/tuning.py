@@ -21,6 +21,7 @@ from engine.data.folders import DataFolder
 from engine.data.loaded import DraftSpeed, SpeedSummary
 from engine.drafters.base import Drafter, Measurable
 from engine.files.measurements import PASSES, Measurements, measurement_key
+from engine.llama.abort import AbortFlag
 from engine.llama.context import Context
 from engine.llama.library import devices
 from engine.llama.model import Model
@@ -45,7 +46,10 @@ class Setup:
 
 
 class Tuning:
-    def __init__(self, folder: DataFolder, library_version: str) -> None:
+    """abort: ends a measurement with StopRequested."""
+
+    def __init__(self, folder: DataFolder, library_version: str, abort: AbortFlag) -> None:
+        self._abort = abort
         self._measured = Measurements(folder.measurements_file)
         self._learned = Measurements(folder.learned_file)
         self._version = library_version
@@ -73,7 +77,7 @@ class Tuning:
         found = self._measured.get(key)
         if found is None or not isinstance(found.get("plain"), bool):
             report("measuring this machine", 0.0)
-            found = {"plain": plain_attention_is_faster(model, setup.threads)}
+            found = {"plain": plain_attention_is_faster(model, setup.threads, self._abort)}
             self._put(key, found)
         return replace(setup, plain_attention=found["plain"])
 

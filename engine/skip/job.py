@@ -7,12 +7,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.data.errors import BadOptionError, RunError
+from engine.data.errors import BadOptionError, RunError, StopRequested
 from engine.data.folders import DataFolder
 from engine.data.machine import physical_cores
 from engine.files.gguf import inspect
 from engine.files.measurements import Measurements
-from engine.llama.abort import AbortFlag, PassAborted
+from engine.llama.abort import AbortFlag
 from engine.llama.log import NativeLog
 from engine.llama.model import Model, ModelOptions
 from engine.skip.choice import default_skip
@@ -73,7 +73,7 @@ def search_layers(path: Path, request: SkipSearchRequest, tools: SearchTools) ->
             )
             run = _Run(trial, state, costs, request, tools)
             report = run.search(inner, most, info.block_count)
-        except PassAborted as error:
+        except StopRequested as error:
             raise RunError("cancelled before any set of layers was tried") from error
         finally:
             trial.close()
@@ -136,10 +136,10 @@ class _Run:
             raise SearchStoppedError
         try:
             value = share(self._trial.agreement(skip, self._searched))
-        except PassAborted as error:
+            self._state.note(skip, value)
+            self._tools.report(self._standing(), self._budget.spent)
+        except StopRequested as error:
             raise SearchStoppedError from error
-        self._state.note(skip, value)
-        self._tools.report(self._standing(), self._budget.spent)
         return value
 
     def _standing(self) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
-from engine.data.errors import BadOptionError, ContextLengthError, TemplateError
+from engine.data.errors import BadOptionError, ContextLengthError, StopRequested, TemplateError
 from engine.data.events import Notice
 from engine.data.request import GenerateRequest, Message
-from engine.llama.abort import PassAborted
 from engine.llama.context import Context
 from engine.llama.vocab import Vocab
 from engine.text.chat import ChatTemplate
@@ -28,7 +27,7 @@ def build_prompt(
     """The prompt's tokens. held: the tokens that the KV cache stands for.
 
     ContextLengthError when the history does not fit, unless the request asked to trim it: then
-    the oldest messages go first, the system message and the last one stay. PassAborted when
+    the oldest messages go first, the system message and the last one stay. StopRequested when
     cancelled, which is asked before every message that is new.
     """
     if request.raw_prompt is not None:
@@ -64,11 +63,11 @@ class _Builder:
 
     def tokens(self, messages: Sequence[Message], held: Sequence[int]) -> list[int]:
         if self._cancelled():
-            raise PassAborted
+            raise StopRequested
         try:
             prompt = self._template.prompt(messages, cancelled=self._cancelled)
         except RenderStopped as error:
-            raise PassAborted from error
+            raise StopRequested from error
         tokens = kept_tokens(self._tokenizer, prompt, held, self._cancelled)
         return [*tokens, *self._request.continuation]
 

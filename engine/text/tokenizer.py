@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.llama.abort import PassAborted
+from engine.data.errors import StopRequested
 from engine.llama.vocab import Vocab
 from engine.text.prompt_text import PromptText
 from engine.text.render_process import never
@@ -99,7 +99,7 @@ class PromptTokenizer:
     def tokens(
         self, parts: Sequence[Part], first: int = 0, cancelled: Callable[[], bool] = never
     ) -> list[int]:
-        """Of all parts from the first on. PassAborted when cancelled."""
+        """Of all parts from the first on. StopRequested when cancelled."""
         found: list[int] = []
         for index in range(first, len(parts)):
             part = parts[index]
@@ -121,7 +121,7 @@ class PromptTokenizer:
         if known is not None:
             return known
         if cancelled():
-            raise PassAborted
+            raise StopRequested
         if self._known_characters + len(text) > _KEPT_CHARACTERS:
             self._known.clear()
             self._known_characters = 0

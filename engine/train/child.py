@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import queue
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from engine.children.json_child import ChildPlan, JsonChild
+from engine.children.json_lines import Message
 from engine.data.errors import ERROR_KINDS, RunError
 
-Message = dict[str, Any]
 Told = queue.Queue[tuple[int, Message]]
 
 FINISH = "finish"
@@ -22,70 +20,48 @@ FINISH = "finish"
 is gone."""
 
 _ROOT = Path(__file__).resolve().parents[2]
-_NEW_GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)  # Windows
 _POLL_SECONDS = 0.3
-_LAST_WORDS = 300
+_IDLE_SECONDS = 60.0
+"""Without a word and without work: what collects or trains always computes, reads or writes."""
+_CONCLUSIONS = frozenset({"error", "card", "result"})
 
 
 class Child:
-    """`python -m engine.train.MODULE ...`. Its messages go into a queue, its death is one of them.
+    """`python -m engine.train.MODULE ...`. Its messages go into a queue, its end is one of them.
 
     request: the JSON object that it gets first. number: comes with its messages.
     """
 
     def __init__(self, command: tuple[str, ...], request: Message, told: Told, number: int) -> None:
         module, *arguments = command
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", f"engine.train.{module}", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-            cwd=_ROOT,
-            # Ctrl-C in a terminal is the parent's to handle.
-            start_new_session=sys.platform != "win32",
-            creationflags=_NEW_GROUP,
+        self._child = JsonChild(
+            ChildPlan(
+                name=module,
+                command=(sys.executable, "-m", f"engine.train.{module}", *arguments),
+                folder=_ROOT,
+                idle=_IDLE_SECONDS,
+            )
         )
         self._told = told
         self._number = number
-        self._errors = ""
-        self._complaints = threading.Thread(target=self._read_errors, daemon=True)
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._complaints.start()
+        self._finishing = False
+        self._reader = threading.Thread(target=self._read, name=module, daemon=True)
         self._reader.start()
-        self._write(json.dumps(request) + "\n")
-
-    def _write(self, text: str) -> None:
-        if self._process.stdin is None:
-            raise ValueError("the process has no input")
-        try:
-            self._process.stdin.write(text)
-            self._process.stdin.flush()
-        except OSError:
-            return  # it has died, which the reader tells; Windows has its own error for it
+        self._child.send(json.dumps(request))
 
     def _read(self) -> None:
-        if self._process.stdout is None:
-            raise ValueError("the process has no output")
+        """Whatever ends the reading, the last message says how it ended."""
         concluded = False
-        for line in self._process.stdout:
-            if not line.startswith("{"):
-                continue  # a library's own words
-            message = json.loads(line)
-            concluded = concluded or "error" in message or "card" in message or "result" in message
-            self._told.put((self._number, message))
-        code = self._process.wait()
-        self._complaints.join()
-        if not concluded:
-            words = self._errors.strip().rpartition("\n")[2] or f"exit code {code}"
-            text = f"the process that works on it ended unexpectedly: {words}"
-            self._told.put((self._number, {"error": "EngineDiedError", "message": text}))
-
-    def _read_errors(self) -> None:
-        if self._process.stderr is not None:
-            for line in self._process.stderr:
-                self._errors = (self._errors + line)[-_LAST_WORDS:]
+        try:
+            for message in self._child.messages():
+                concluded = concluded or not message.keys().isdisjoint(_CONCLUSIONS)
+                self._told.put((self._number, message))
+        finally:
+            if not concluded:
+                self._child.kill()
+                words = self._child.exit_reason()
+                text = f"the process that works on it ended unexpectedly: {words}"
+                self._told.put((self._number, {"error": "EngineDiedError", "message": text}))
 
     @property
     def is_running(self) -> bool:
@@ -93,28 +69,24 @@ class Child:
 
     def finish(self) -> None:
         """Asks it to make a result of what it has, and to end."""
-        if self._process.stdin is not None and not self._process.stdin.closed:
-            self._write(f"{FINISH}\n")
+        if not self._finishing:
+            self._finishing = True
+            self._child.send(FINISH)
             self.end()
 
     def end(self) -> None:
         """Tells it that nobody waits for it: it keeps what it needs to go on, and ends."""
-        if self._process.stdin is not None and not self._process.stdin.closed:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
+        self._finishing = True
+        self._child.end_input()
 
     def suspend(self) -> None:
         """Tells it so even if it was asked to finish before."""
         self.end()
-        if self._process.poll() is None:
-            self._process.terminate()
+        self._child.terminate()
 
     def wait(self) -> None:
         self._reader.join()
-        self._complaints.join()
-        for pipe in (self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
+        self._child.close()
 
 
 def follow(

@@ -8,8 +8,10 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from engine.children.json_lines import Message
 from engine.data.errors import BadOptionError, RunError
-from engine.train.child import Child, Message, Told, follow
+from engine.train.child import Child, Told, follow
+from engine.train.told import card_of, is_progress
 from engine.train.training import TrainRequest
 
 TORCH = "torch==2.13.0"
@@ -63,9 +65,10 @@ def fit(
     cards: list[Message] = []
 
     def hear(_number: int, message: Message) -> None:
-        if message.get("done") is True:
-            cards.append(message["card"])
-        else:
+        card = card_of(message)
+        if card is not None:
+            cards.append(card)
+        elif is_progress(message):
             report(message)
 
     follow([Child(("torch.child",), asdict(request), told, 0)], told, hear, should_stop)

@@ -136,7 +136,8 @@ def test_what_outlived_a_crash_is_ended(tmp_path: Path) -> None:
     second = application(tmp_path)  # as if the first had been killed
     left = second.services.training.job
     assert left is not None and left.state == "interrupted"
-    assert not psutil.pid_exists(job.pid) or not psutil.Process(job.pid).is_running()
+    first.services.training.wait(WAIT)
+    assert not psutil.pid_exists(job.pid)
     first.close()
     second.close()
 

@@ -92,7 +92,7 @@ def test_attention_is_measured_once_and_only_where_it_fits(
     one_layer: Path, library: Library, tmp_path: Path
 ) -> None:
     folder = DataFolder(tmp_path / "data")
-    tuning = Tuning(folder, library.version)
+    tuning = Tuning(folder, library.version, AbortFlag())
     plan = load_plan(one_layer, folder, library, context_length=128)
     told: list[str] = []
 

@@ -43,8 +43,7 @@ def test_a_killed_engine_costs_the_reply_and_nothing_else(
     os.kill(client.pid, signal.SIGKILL)
     with pytest.raises(EngineDiedError, match="send the next message"):
         seen += [event for event in run.events() if isinstance(event, RoundTrace)]
-    with pytest.raises(EngineDiedError):
-        finished(waiting)
+    assert finished(waiting).finish == "length", "what waited goes on in the next engine"
     assert len(seen) >= 3 and run.next_event() is None
     run.cancel()
     assert client.loaded is not None

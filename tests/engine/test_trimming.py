@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from engine.data.errors import ContextLengthError
+from engine.data.errors import ContextLengthError, StopRequested
 from engine.data.request import GenerateRequest, Message
-from engine.llama.abort import PassAborted
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
 from engine.llama.vocab import Vocab
@@ -129,7 +128,7 @@ def test_stop_acts_between_messages(model: Model, template: ChatTemplate, asked:
     answers = iter([*[False] * asked, True])
     request = GenerateRequest(messages=chat(100), overflow="trim", max_tokens=20)
     tokenizer = PromptTokenizer(model.vocab)
-    with pytest.raises(PassAborted):
+    with pytest.raises(StopRequested):
         build_prompt(
             request,
             template,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.data.errors import StopRequested
 from engine.drafters.copying.evidence import Continuation, Evidence
-from engine.llama.abort import PassAborted
 
 LONGEST_MATCH = 32
 _MOST_PLACES = 4096
@@ -40,7 +40,7 @@ class EarlierTexts:
     def follow(self, texts: Sequence[str], cancelled: Callable[[], bool] = lambda: False) -> None:
         """Holds exactly these texts, in their order; what is held already is not read again.
 
-        PassAborted when cancelled, asked before every new text; then it holds what it held.
+        StopRequested when cancelled, asked before every new text; then it holds what it held.
         """
         wanted = list(dict.fromkeys(texts))
         if list(self._tokens) == wanted:
@@ -52,7 +52,7 @@ class EarlierTexts:
                 held[text] = known[text]
                 continue
             if cancelled():
-                raise PassAborted
+                raise StopRequested
             held[text] = np.array(self._tokenize(text), np.int32)
         self._tokens = held
         self._index = EarlierIndex(list(self._tokens.values()), self._minimum) if texts else None

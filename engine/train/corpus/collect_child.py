@@ -13,11 +13,13 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+from engine.children.speaking import claim_stdout
 from engine.data.errors import EngineError
 from engine.data.machine import allow_many_files
 from engine.files.gguf import inspect
@@ -35,7 +37,16 @@ from engine.train.corpus.weights_choice import choose_weights
 HELDOUT_SEQUENCES = 4
 
 
-def main() -> int:
+Say = Callable[[dict[str, Any]], None]
+
+
+def main(outgoing: TextIO) -> int:
+    def say(message: dict[str, Any]) -> None:
+        try:
+            print(json.dumps(message), file=outgoing, flush=True)
+        except BrokenPipeError:
+            pass  # the parent is gone; the end of stdin says so too
+
     task = sys.argv[1]
     content = json.loads(sys.stdin.readline())
     lists = {name: tuple(content[name]) for name in ("text", "prompts")}
@@ -48,11 +59,11 @@ def main() -> int:
     try:
         library = start_library()
         if task == "prepare":
-            _say({"result": choose_weights(settings, library)})
+            say({"result": choose_weights(settings, library)})
         else:
-            _say({"result": asdict(_collect(settings, library, stop))})
+            say({"result": asdict(_collect(settings, library, stop, say))})
     except EngineError as error:
-        _say({"error": type(error).__name__, "message": str(error)})
+        say({"error": type(error).__name__, "message": str(error)})
         return error.exit_code
     return 0
 
@@ -64,14 +75,9 @@ def _wait_for_end(stop: threading.Event, task: str) -> None:
         os._exit(1)  # a copy that llama.cpp is writing cannot be stopped otherwise
 
 
-def _say(message: dict[str, Any]) -> None:
-    try:
-        print(json.dumps(message), flush=True)
-    except BrokenPipeError:
-        pass  # the parent is gone; the end of stdin says so too
-
-
-def _collect(settings: CollectSettings, library: Library, stop: threading.Event) -> CollectProgress:
+def _collect(
+    settings: CollectSettings, library: Library, stop: threading.Event, say: Say
+) -> CollectProgress:
     with ExitStack() as opened:
         target = opened.enter_context(_open(settings, settings.target, library))
         if settings.fast_copy:
@@ -89,7 +95,7 @@ def _collect(settings: CollectSettings, library: Library, stop: threading.Event)
         return collector.run(
             Goal(settings.answer_tokens, settings.seconds),
             stop.is_set,
-            lambda progress: _say({"progress": asdict(progress)}),
+            lambda progress: say({"progress": asdict(progress)}),
         )
 
 
@@ -116,4 +122,4 @@ def _lane(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(claim_stdout()))

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from engine.children.json_lines import Message
 from engine.data.errors import RunError
 from engine.data.machine import physical_cores
 from engine.files.gguf import inspect
 from engine.models.locate import LocatedModel
-from engine.train.child import Child, Message, Told, follow
+from engine.train.child import Child, Told, follow
 from engine.train.corpus.disk import estimated_bytes, require_disk
 from engine.train.corpus.settings import (
     CollectSettings,
@@ -26,6 +27,7 @@ from engine.train.corpus.settings import (
 )
 from engine.train.corpus.shards import Counts, count
 from engine.train.corpus.work import HELDOUT_EVERY, SAMPLED_TEMPERATURE, SAMPLED_TOP_P
+from engine.train.told import answer_tokens
 
 _PACE_SHARE = 0.4
 """What is left of the pace of short texts once prompts are read and texts have become longer."""
@@ -170,7 +172,10 @@ def collect(
     made = [0] * settings.collectors
 
     def hear(number: int, message: Message) -> None:
-        made[number] = (message.get("progress") or message["result"])["answer_tokens"]
+        told_tokens = answer_tokens(message)
+        if told_tokens is None:
+            return
+        made[number] = told_tokens
         report(_report(before, sum(made), prepared, time.monotonic() - start))
 
     def is_over() -> bool:
@@ -196,14 +201,18 @@ def _choose_weights(settings: CollectSettings, should_stop: Callable[[], bool]) 
     """None when it was stopped before there was a choice."""
     told: Told = queue.Queue()
     answers: list[Message] = []
+
+    def hear(_number: int, message: Message) -> None:
+        if isinstance(message.get("result"), dict):
+            answers.append(message["result"])
+
     child = Child(("corpus.collect_child", "prepare"), asdict(settings), told, 0)
     try:
-        follow([child], told, lambda _number, message: answers.append(message), should_stop)
+        follow([child], told, hear, should_stop)
     except RunError:
         if should_stop():
             return None
         raise
-    chosen = answers[-1]["result"]
-    if not isinstance(chosen, dict):
-        raise ValueError("not a choice of weights")
-    return chosen
+    if not answers:
+        raise RunError("the choice of weights ended without a result; try again")
+    return answers[-1]

@@ -14,8 +14,10 @@ import json
 import signal
 import sys
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TextIO
 
+from engine.children.speaking import claim_stdout
 from engine.data.errors import EngineError, SuspendedError
 from engine.data.machine import allow_many_files
 from engine.llama.library import start_library
@@ -24,12 +26,17 @@ from engine.train.torch.compute import choose_compute
 from engine.train.torch.run import train
 from engine.train.training import TrainProgress, TrainRequest, TrainSettings
 
+Say = Callable[[dict[str, Any]], None]
 
-def main() -> int:
+
+def main(outgoing: TextIO) -> int:
+    def say(message: dict[str, Any]) -> None:
+        print(json.dumps(message), file=outgoing, flush=True)
+
     try:
-        _say(_device(sys.argv[2]) if sys.argv[1:2] == ["device"] else _trained())
+        say(_device(sys.argv[2]) if sys.argv[1:2] == ["device"] else _trained(say))
     except EngineError as error:
-        _say({"error": type(error).__name__, "message": str(error)})
+        say({"error": type(error).__name__, "message": str(error)})
         return error.exit_code
     return 0
 
@@ -38,12 +45,12 @@ def _device(name: str) -> dict[str, Any]:
     return {"result": str(choose_compute(name, "auto", cpu_multiplies_bf16=False).device)}
 
 
-def _trained() -> dict[str, Any]:
+def _trained(say: Say) -> dict[str, Any]:
     content = json.loads(sys.stdin.readline())
     request = TrainRequest(**{**content, "settings": TrainSettings(**content["settings"])})
     wishes = _Wishes()
     allow_many_files()
-    card = train(request, start_library(), lambda one: _say(_as_json(one)), wishes.stop)
+    card = train(request, start_library(), lambda one: say(_as_json(one)), wishes.stop)
     return {"done": True, "card": card}
 
 
@@ -67,10 +74,6 @@ class _Wishes:
         return self._finish.is_set()
 
 
-def _say(message: dict[str, Any]) -> None:
-    print(json.dumps(message), flush=True)
-
-
 def _as_json(progress: TrainProgress) -> dict[str, Any]:
     heldout = progress.heldout
     return {
@@ -86,4 +89,4 @@ def _as_json(progress: TrainProgress) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(claim_stdout()))

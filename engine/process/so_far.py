@@ -1,0 +1,42 @@
+"""What a reply has come to, for the case that its engine process does not tell its end itself."""
+
+from __future__ import annotations
+
+from engine.data.events import Finished, PromptProgress, RunEvent
+from engine.data.request import GenerateRequest
+from engine.data.rounds import RoundTrace
+from engine.data.stats import StatsCounter
+
+
+class ReplySoFar:
+    """Not thread-safe: the run's owner adds events in order."""
+
+    def __init__(self, request: GenerateRequest) -> None:
+        self._request = request
+        self._counter = StatsCounter()
+        self._prompt: PromptProgress | None = None
+        self._texts: list[str] = []
+        self._tokens: list[int] = []
+
+    def add(self, event: RunEvent) -> None:
+        if isinstance(event, PromptProgress):
+            self._prompt = event
+        elif isinstance(event, RoundTrace):
+            self._counter.add(event)
+            self._texts.extend(emitted.text for emitted in event.emitted)
+            self._tokens.extend(emitted.token for emitted in event.emitted)
+
+    def cancelled(self) -> Finished:
+        """The last event of a run that was stopped. A seed that the engine chose is not known."""
+        stats, prompt = self._counter.snapshot(), self._prompt
+        return Finished(
+            text="".join(self._texts),
+            tokens=tuple(self._tokens),
+            finish="cancelled",
+            # The prompt's last token belongs to the first round, and is not counted in the prefill.
+            prompt_tokens=0 if prompt is None else prompt.total + 1,
+            reused_prompt_tokens=0 if prompt is None else prompt.reused,
+            seed=self._request.sampling.seed or 0,
+            stats=stats,
+            exact=not (self._request.may_change_text and stats.proposed),
+        )

@@ -1,0 +1,75 @@
+"""Threads of the page's process that end for whatever reason: what they worked on is settled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.loading import Loading
+from app.preferences import PreferencesFile
+from app.session import Sessions
+from app.task import Task, TaskState
+from engine.data.errors import RequestError
+from engine.data.loaded import LoadedSummary
+from engine.data.request import LoadRequest
+from tests.fakes_engine import FakeEngine
+
+WAIT = 30.0
+
+
+@pytest.fixture
+def faults() -> Iterator[list[str]]:
+    """What threads died of, instead of a warning; each test says what it expects."""
+    seen: list[str] = []
+    before = threading.excepthook
+    threading.excepthook = lambda args: seen.append(args.exc_type.__name__)
+    yield seen
+    threading.excepthook = before
+
+
+def test_a_task_that_dies_of_a_fault_has_failed(faults: list[str]) -> None:
+    task = Task("lab", "it is busy", TaskState(), Sessions())
+
+    def run() -> None:
+        raise ZeroDivisionError
+
+    task.start(TaskState(doing="something"), run)
+    task.wait(WAIT)
+    assert task.state.state == "failed" and task.state.doing == ""
+    assert "terminal" in task.state.error and faults == ["ZeroDivisionError"]
+    task.start(TaskState(), lambda: task.change(state="done"))
+    task.wait(WAIT)
+    assert task.state == replace(TaskState(), state="done"), "the next one runs"
+
+
+class BrokenEngine(FakeEngine):
+    def load(self, request: LoadRequest, on_progress: object = None) -> LoadedSummary:
+        raise ZeroDivisionError
+
+
+def test_a_load_that_dies_of_a_fault_is_over(tmp_path: Path, faults: list[str]) -> None:
+    loading = Loading(BrokenEngine(), PreferencesFile(tmp_path / "p.json"), Sessions())
+    for _ in range(2):
+        loading.start("starter", ())
+        loading.wait(WAIT)
+        state = loading.state()
+        assert state["progress"] is None and "terminal" in state["error"]["message"]
+    assert faults == ["ZeroDivisionError"] * 2
+
+
+def test_a_load_is_stopped_from_the_page(tmp_path: Path) -> None:
+    sessions = Sessions()
+    loading = Loading(FakeEngine(), PreferencesFile(tmp_path / "p.json"), sessions)
+    loading.stop()
+    loading.start("starter", ("endless",))
+    with pytest.raises(RequestError):
+        loading.start("starter", ())
+    loading.wait_or_stop(lambda: True)
+    assert loading.state()["error"]["kind"] == "StoppedError"
+    loading.start("starter", ())
+    loading.wait(WAIT)
+    assert loading.state()["error"] is None
