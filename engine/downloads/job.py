@@ -121,7 +121,7 @@ class DownloadJob:
     def _supervise(self) -> DownloadEvent:
         """Start the child and follow it; returns its last event."""
         work = Path(self.spec.work)
-        with ownership(work), open_child("download_child", work / "child.log") as child:
+        with ownership(work), open_child("child", work / "child.log") as child:
             with self._lock:
                 self._child = child
                 if self._cancelled:
