@@ -9,11 +9,10 @@ from typing import Any
 
 from app.conversations import Conversations, StoredMessage
 from app.preferences import PreferencesFile
-from app.replies import LiveReply
 from app.session import Event, Session, Sessions
 from app.settings import EARLIER_CHARACTERS
 from app.writing import Generator, ReplyStart, Writer
-from engine.data.errors import BadOptionError, RequestError
+from engine.data.errors import BadOptionError, RequestError, RunError
 from engine.data.request import Message
 
 
@@ -34,6 +33,11 @@ class Chat:
         self._lock = threading.RLock()
         self._writer = Writer(engine, store, sessions.to_conversation, self._lock)
 
+    @property
+    def problem(self) -> str:
+        """What was wrong with the file of the conversations."""
+        return self._store.problem
+
     def open(self, session: Session, conversation: int | None) -> dict[str, Any]:
         """What the page draws; the conversation's events from number `seq` on come after it."""
         with self._lock:
@@ -41,10 +45,9 @@ class Chat:
                 conversation = None
             session.conversation = conversation
             stored = () if conversation is None else self._store.messages(conversation)
-            live = self._writer.reply(conversation)
             return {
                 "conversation": conversation,
-                "messages": [_drawn(message, live) for message in stored],
+                "messages": [self._drawn(message) for message in stored],
                 "seq": session.head,
             }
 
@@ -91,6 +94,22 @@ class Chat:
             self._publish(conversation, {"k": "user", "m": new, "text": text})
             self._writer.start(session, start)
 
+    def bring_back(self, reply: int) -> None:
+        """What an unfinished reply took the place of, instead of it."""
+        with self._lock:
+            conversation = self._conversation_of(reply)
+            self._require_free(conversation)
+            if not self._store.bring_back(reply):
+                raise BadOptionError("what was there before cannot be brought back any more")
+            self._publish(conversation, {"k": "changed"})
+
+    def save_again(self) -> None:
+        """Replies that could not be stored; RunError when they still cannot."""
+        with self._lock:
+            reason = self._writer.save_again()
+        if reason:
+            raise RunError(f"the reply still cannot be saved: {reason}")
+
     @property
     def is_writing(self) -> bool:
         """Whether any conversation's reply is being written or queued."""
@@ -115,14 +134,16 @@ class Chat:
         self.announce()
 
     def restore(self, conversation: int) -> None:
-        self._store.set_deleted(conversation, False)
+        if not self._store.set_deleted(conversation, False):
+            raise BadOptionError("that chat is gone: it was deleted before the last start")
         self.announce()
 
     def rename(self, conversation: int, title: str) -> None:
         cleaned = " ".join(title.split())[:200]
         if not cleaned:
             raise BadOptionError("a title needs at least one letter")
-        self._store.rename(conversation, cleaned)
+        if not self._store.rename(conversation, cleaned):
+            raise BadOptionError("that chat is gone; reload the page")
         self.announce()
 
     def conversations(self, search: str = "") -> list[dict[str, Any]]:
@@ -140,8 +161,17 @@ class Chat:
     def _require_ready(self, conversation: int | None) -> None:
         if self._engine.loaded is None:
             raise RequestError("no model is loaded: choose a target above and press Load")
+        self._require_free(conversation)
+
+    def _require_free(self, conversation: int | None) -> None:
+        """What is asked of a conversation changes what is stored of it."""
+        if conversation is None:
+            return
         if self._writer.reply(conversation) is not None:
             raise RequestError("a reply is still being written here: stop it first")
+        unsaved = self._writer.save_again(conversation)
+        if unsaved:
+            raise RequestError(f"the last reply here could not be saved yet: {unsaved}")
 
     def _prepare(self, conversation: int) -> ReplyStart:
         """The request and the empty reply; part of the change that makes room for it."""
@@ -152,17 +182,16 @@ class Chat:
         request = settings.generate_request(_history(self._store.messages(conversation)), earlier)
         return ReplyStart(conversation, self._store.start_reply(conversation), request)
 
+    def _drawn(self, message: StoredMessage) -> dict[str, Any]:
+        """A reply in memory is further than its stored form; no other one is being written."""
+        live = self._writer.in_memory(message.id)
+        if live is None:
+            return asdict(message) | {"streaming": False}
+        drawn = {"tokens": list(live.tokens), "details": dict(live.details)}
+        return asdict(message) | drawn | {"streaming": not live.finished}
+
     def _publish(self, conversation: int, event: Event) -> None:
         self._sessions.to_conversation(conversation, event)
-
-
-def _drawn(message: StoredMessage, live: LiveReply | None) -> dict[str, Any]:
-    """A reply being written is further than its stored form; no other one is being written."""
-    is_live = live is not None and live.message == message.id
-    drawn = asdict(message) | {"streaming": is_live}
-    if live is not None and is_live:
-        drawn |= {"tokens": list(live.tokens), "details": dict(live.details)}
-    return drawn
 
 
 def _history(messages: Sequence[StoredMessage]) -> tuple[Message, ...]:

@@ -14,33 +14,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+from app.chat_file import advice, open_chat_file
 from app.wire import WireToken
 from engine.data.documents import sendable
 
 log = logging.getLogger(__name__)
 MessageRole = Literal["user", "assistant"]
 TITLE_LENGTH = 60
-
-SCHEMA = """
-create table if not exists conversations (
-    id integer primary key,
-    title text not null,
-    updated real not null,
-    deleted integer not null default 0
-);
-create table if not exists messages (
-    id integer primary key,
-    conversation integer not null references conversations (id) on delete cascade,
-    role text not null check (role in ('user', 'assistant')),
-    content text not null,
-    tokens text not null default '[]',
-    details text not null default '{}',
-    streaming integer not null default 0
-);
-create index if not exists messages_by_conversation on messages (conversation, id);
-"""
+Parsed = TypeVar("Parsed", list[Any], dict[str, Any])
+_KEPT = "id, conversation, role, content, tokens, details"
+_LOST_TRACE = "The record of how this reply was drafted is damaged; its text is complete."
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +51,18 @@ class Conversations:
     """Thread-safe: one connection behind one lock."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        """problem: what the user has to know of the file, "" when all is well."""
         self._lock = threading.RLock()
-        self._told_of_bytes = False
-        self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        # Bytes that are no text, from whatever wrote them, must not keep a chat from being read.
-        self._connection.text_factory = self._text
-        self._connection.execute("pragma journal_mode = wal")
-        self._connection.execute("pragma foreign_keys = on")
-        self._connection.executescript(SCHEMA)
-        self._recover()
-
-    def _text(self, raw: bytes) -> str:
+        opened = open_chat_file(path)
+        self._connection = opened.connection
+        self.problem = opened.problem
         try:
-            return raw.decode("utf-8")
-        except UnicodeDecodeError:
-            if not self._told_of_bytes:
-                self._told_of_bytes = True
-                log.warning("some bytes in the chats are no text: they show as �, all else is kept")
-            return raw.decode("utf-8", "replace")
+            self._recover()
+        except sqlite3.OperationalError as error:
+            # A full disk, say: what is there can be read, and the next start does it.
+            self.problem = (
+                f"{self.problem} Chats cannot be saved: {error} ({advice(error)}).".strip()
+            )
 
     def close(self) -> None:
         with self._lock:
@@ -105,9 +83,14 @@ class Conversations:
 
     def _recover(self) -> None:
         """After a crash: replies still marked as streaming were interrupted. Empty the bin."""
-        rows = self._all("select id, details from messages where streaming")
-        for message_id, details in rows:
-            interrupted = {**json.loads(details), "finish": "interrupted"}
+        rows = self._all(
+            "select id, details, exists (select 1 from replaced where reply = messages.id)"
+            " from messages where streaming"
+        )
+        for message_id, details, replaces in rows:
+            interrupted = {**_read_details(details), "finish": "interrupted"}
+            if replaces:
+                interrupted["earlier"] = True
             self._run(
                 "update messages set streaming = 0, details = ? where id = ?",
                 json.dumps(interrupted),
@@ -142,12 +125,14 @@ class Conversations:
         query = "select 1 from conversations where id = ? and not deleted"
         return bool(self._all(query, conversation))
 
-    def rename(self, conversation: int, title: str) -> None:
-        self._run("update conversations set title = ? where id = ?", title, conversation)
+    def rename(self, conversation: int, title: str) -> bool:
+        """False when it is gone."""
+        return self._change("update conversations set title = ? where id = ?", title, conversation)
 
-    def set_deleted(self, conversation: int, deleted: bool) -> None:
-        """Deleting can be undone until the next start."""
-        self._run("update conversations set deleted = ? where id = ?", deleted, conversation)
+    def set_deleted(self, conversation: int, deleted: bool) -> bool:
+        """Deleting can be undone until the next start; False when it is gone."""
+        change = "update conversations set deleted = ? where id = ?"
+        return self._change(change, deleted, conversation)
 
     def messages(self, conversation: int) -> tuple[StoredMessage, ...]:
         rows = self._all(
@@ -155,10 +140,7 @@ class Conversations:
             " where conversation = ? order by id",
             conversation,
         )
-        return tuple(
-            StoredMessage(row[0], row[1], row[2], json.loads(row[3]), json.loads(row[4]), row[5])
-            for row in rows
-        )
+        return tuple(_message(*row) for row in rows)
 
     def texts_of_others(self, conversation: int, characters: int) -> tuple[str, ...]:
         """Messages of the other chats, the newest up to so many characters, the newest last."""
@@ -194,11 +176,21 @@ class Conversations:
         )
 
     def start_reply(self, conversation: int) -> int:
-        return self._run(
+        reply = self._run(
             "insert into messages (conversation, role, content, streaming)"
             " values (?, 'assistant', '', 1)",
             conversation,
         )
+        self._run(
+            "update replaced set reply = ? where conversation = ? and reply = 0",
+            reply,
+            conversation,
+        )
+        return reply
+
+    def replaces(self, reply: int) -> bool:
+        """Whether there is something that `bring_back` could bring back."""
+        return bool(self._all("select 1 from replaced where reply = ? limit 1", reply))
 
     def save_reply(
         self,
@@ -219,11 +211,52 @@ class Conversations:
         )
 
     def cut(self, conversation: int, message: int) -> None:
-        """Remove a message and all that follow it."""
-        self._run("delete from messages where conversation = ? and id >= ?", conversation, message)
+        """A message and all that follow it make way for the reply that is started next. They can be
+        brought back until it is settled: nothing goes before the new is stored."""
+        which = "conversation = ? and id >= ?"
+        self._run(
+            f"insert into replaced (reply, {_KEPT}) select 0, {_KEPT} from messages where {which}",
+            conversation,
+            message,
+        )
+        self._run(f"delete from messages where {which}", conversation, message)
+
+    def bring_back(self, reply: int) -> bool:
+        """What an unsettled reply took the place of, instead of it. False when there is nothing, or
+        when messages followed, which would go."""
+        with self.atomic():
+            rows = self._all(
+                "select conversation, max(id) from replaced where reply = ? group by 1", reply
+            )
+            if not rows or self._last(rows[0][0]) != reply:
+                return False
+            conversation, last = rows[0]
+            self._run("delete from messages where conversation = ? and id > ?", conversation, last)
+            self._run(
+                f"insert into messages ({_KEPT}) select {_KEPT} from replaced where reply = ?",
+                reply,
+            )
+            self._run("delete from replaced where reply = ?", reply)
+        return True
+
+    def settle(self, reply: int) -> None:
+        """It is complete: what it replaced goes, and what that had replaced and never settled."""
+        self._run(
+            "with recursive gone (id) as (select ? union select r.id from replaced r join gone g"
+            " on r.reply = g.id) delete from replaced where reply in (select id from gone)",
+            reply,
+        )
+
+    def _last(self, conversation: int) -> int:
+        found = self._all("select max(id) from messages where conversation = ?", conversation)
+        return int(found[0][0] or 0)
 
     def _touch(self, conversation: int) -> None:
         self._run("update conversations set updated = ? where id = ?", time.time(), conversation)
+
+    def _change(self, statement: str, *values: Any) -> bool:
+        with self._lock, closing(self._connection.execute(statement, values)) as cursor:
+            return cursor.rowcount > 0
 
     def _run(self, statement: str, *values: Any) -> int:
         with self._lock, closing(self._connection.execute(statement, values)) as cursor:
@@ -232,3 +265,38 @@ class Conversations:
     def _all(self, query: str, *values: Any) -> list[Any]:
         with self._lock, closing(self._connection.execute(query, values)) as cursor:
             return cursor.fetchall()
+
+
+def _message(
+    identity: int, role: MessageRole, content: str, tokens: str, details: str, streaming: int
+) -> StoredMessage:
+    """A column that cannot be read costs what was in it, not the chat: the text is there twice."""
+    trace, known = _read_tokens(tokens), _read_details(details)
+    if role == "assistant" and content and not trace:
+        trace = [[content, "p", None, None, None, None]]
+        known["notices"] = [*known.get("notices", ()), _LOST_TRACE]
+    return StoredMessage(identity, role, content, trace, known, bool(streaming))
+
+
+def _read_tokens(stored: str) -> list[WireToken]:
+    """None of them if one is no token."""
+    tokens = _parsed(stored, list)
+    sound = all(isinstance(one, list) and len(one) >= 6 and type(one[0]) is str for one in tokens)
+    return tokens if sound else []
+
+
+def _read_details(stored: str) -> dict[str, Any]:
+    details = _parsed(stored, dict)
+    texts = details.get("notices", [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        del details["notices"]
+    return details
+
+
+def _parsed(stored: str, kind: type[Parsed]) -> Parsed:
+    """An empty one when it is damaged."""
+    try:
+        value = json.loads(stored)
+    except (ValueError, TypeError, RecursionError):
+        return kind()
+    return value if isinstance(value, kind) else kind()

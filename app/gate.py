@@ -13,10 +13,10 @@ from typing import Any
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.guard import READING
 from app.requests import BadRequestError, Check, Optional, one_of, whole, word
 from engine.data.documents import DocumentError, parse_json
 
+READING = ("GET", "HEAD", "OPTIONS")
 LARGEST_BODY = 16_000_000
 _LONGEST_PATH = 250
 

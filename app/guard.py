@@ -1,12 +1,13 @@
 """Who may talk to the server: this machine's own pages, nobody else's.
 
-Checks the Host header (a foreign name resolved to this address), the Origin of writing requests
-(a foreign page), closes gradio's routes that fetch addresses from outside or write
-to disk, and sends the content security policy.
+Checks the Host header (a foreign name resolved to this address) and where a request comes from (a
+foreign page), opens the routes that the page uses and no others, says that nobody else may read an
+answer, and sends the content security policy.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -20,8 +21,13 @@ POLICY = (
     "connect-src 'self'; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
-READING = ("GET", "HEAD", "OPTIONS")
-CLOSED = ("/file=http", "/deep_link", "/gradio_api/upload", "/proxy=", "/openapi.json")
+# gradio serves many more: files, addresses from outside, recordings, calls of any function.
+OPEN = re.compile(
+    r"/|/health|/theme\.css|/config|/favicon\.ico|/robots\.txt|/(?:forerun|assets|static|svelte)/.+"
+    r"|/gradio_api/(?:startup-events|queue/(?:join|data)|component_server|heartbeat/[\w-]+"
+    r"|reset|cancel|info|app_id)"
+)
+OWN_SITES = ("same-origin", "none")
 
 
 class Guard:
@@ -46,7 +52,11 @@ class Guard:
         async def send_with_policy(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
+                # gradio allows every page of this machine to read its answers.
+                for name in [name for name in headers if name.startswith("access-control-")]:
+                    del headers[name]
                 headers["content-security-policy"] = POLICY
+                headers["cross-origin-resource-policy"] = "same-origin"
                 headers["x-content-type-options"] = "nosniff"
                 headers["referrer-policy"] = "no-referrer"
             await send(message)
@@ -59,10 +69,13 @@ class Guard:
         if self._hosts and _name_of(host).lower() not in self._hosts:
             return "this host name is not served here"
         origin = headers.get("origin")
-        if scope["method"] not in READING and origin and origin.partition("//")[2] != host:
+        if origin and origin.partition("//")[2] != host:
             return "requests from other origins are refused"
-        path = scope["path"].lower()
-        if any(part in path for part in CLOSED):
+        # Browsers tell of every request, of those without an origin too. A link may lead here.
+        site, mode = headers.get("sec-fetch-site"), headers.get("sec-fetch-mode")
+        if site and site not in OWN_SITES and not (mode == "navigate" and scope["method"] == "GET"):
+            return "requests from other sites are refused"
+        if not OPEN.fullmatch(scope["path"].rstrip("/") or "/"):
             return "this route is closed"
         return None
 

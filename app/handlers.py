@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from app.chat import Chat
+from app.chat_file import advice
 from app.choices import drafter_options, target_options
 from app.lab_actions import LabActions
 from app.loading import Loading
@@ -68,6 +69,12 @@ class Services:
     lab: LabActions
     problems: tuple[str, ...] = ()
 
+    @property
+    def problem(self) -> str | None:
+        """What was wrong with stored files, for the user."""
+        found = (self.chat.problem, self.preferences.problem, self.training.problem)
+        return " ".join(filter(None, (*self.problems, *found))) or None
+
 
 class Handlers:
     """One short method for each action; the table below is the whole interface."""
@@ -80,6 +87,8 @@ class Handlers:
             "stop": self._stop,
             "regenerate": self._regenerate,
             "edit": self._edit,
+            "bring_back": self._bring_back,
+            "save_again": self._save_again,
             "search": self._search,
             "rename": self._rename,
             "delete": self._delete,
@@ -123,7 +132,7 @@ class Handlers:
             "conversations": services.chat.conversations(),
             "engine": services.loading.state(),
             "preferences": services.preferences.current.to_json(),
-            "problem": " ".join(services.problems) or None,
+            "problem": services.problem,
             "fields": [asdict(field) for field in FIELDS],
             "downloads": self._downloads(),
             "training": services.training.state(),
@@ -166,7 +175,9 @@ class Handlers:
             return _error(type(error).__name__, str(error))
         except sqlite3.Error as error:
             log.exception("the conversation file failed")
-            return _error("StorageError", f"Conversations cannot be read or written: {error}.")
+            return _error(
+                "StorageError", f"Chats cannot be read or written: {error} ({advice(error)})."
+            )
         except OSError as error:
             log.exception("the data folder failed")
             reason = f"{error.strerror or error} ({error.filename or 'data folder'})"
@@ -190,6 +201,12 @@ class Handlers:
 
     def _edit(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.edit(session, arguments["message"], arguments["text"])
+
+    def _bring_back(self, session: Session, arguments: Arguments) -> None:
+        self._services.chat.bring_back(arguments["message"])
+
+    def _save_again(self, session: Session, arguments: Arguments) -> None:
+        self._services.chat.save_again()
 
     def _search(self, session: Session, arguments: Arguments) -> Any:
         return self._services.chat.conversations(arguments["text"])

@@ -10,10 +10,13 @@ import sys
 import webbrowser
 from collections.abc import Sequence
 
+from app.chat_file import advice
+from app.ownership import Ownership
 from engine.cli import command_names, fail
 from engine.cli.parser import CommandParser
 from engine.data.errors import BadOptionError, EngineError
-from engine.data.folders import open_data_folder
+from engine.data.folders import DataFolder, open_data_folder
+from engine.files.privacy import keep_private, protect
 from engine.process.client import EngineClient
 
 DEFAULT_PORT = 7860
@@ -25,7 +28,7 @@ def run_page(arguments: Sequence[str]) -> int:
     try:
         options = _parser().parse_args(arguments)
         logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING)
-        return _serve(options)
+        return _start(options)
     except EngineError as error:
         return fail(str(error), error.exit_code)
     except KeyboardInterrupt:
@@ -33,11 +36,29 @@ def run_page(arguments: Sequence[str]) -> int:
     except OSError as error:
         return fail(f"{error} (check that the folder is writable)", 1)
     except sqlite3.Error as error:
-        advice = "check that the data folder is writable, or choose another --data-dir"
-        return fail(f"the conversation file cannot be used: {error} ({advice})", 1)
+        return fail(f"the file of the chats cannot be used: {error} ({advice(error)})", 1)
 
 
-def _serve(options: argparse.Namespace) -> int:
+def _start(options: argparse.Namespace) -> int:
+    """The page of this data folder: the one that runs already, or a new one."""
+    keep_private()
+    folder = open_data_folder(options.data_dir).ensure()
+    ownership = Ownership(folder)
+    running = ownership.take()
+    if running is not None:
+        print(f"Forerun is running already with {folder.root}: {running.address}", flush=True)
+        if not options.no_browser:
+            webbrowser.open(running.address)
+        return 0
+    try:
+        protect(folder)
+        _serve(options, folder, ownership)
+    finally:
+        ownership.close()
+    return 0
+
+
+def _serve(options: argparse.Namespace, folder: DataFolder, ownership: Ownership) -> None:
     from app.model_service import LibraryModelService
     from app.run import serve
     from app.server import is_loopback
@@ -47,19 +68,18 @@ def _serve(options: argparse.Namespace) -> int:
         warning = "anyone who reaches this address can read your chats and load models"
         print(f"forerun: listening on {options.host}: {warning}", file=sys.stderr)
     port = free_port(options.host, options.port)
-    folder = open_data_folder(options.data_dir).ensure()
     application = Application(EngineClient(folder), LibraryModelService(folder), folder)
     application.load_last()
     shown = f"[{options.host}]" if ":" in options.host else options.host
     address = f"http://{shown}:{port}/"
 
     def ready() -> None:
+        ownership.listens(address)
         print(f"Forerun is ready: {address}  (Ctrl+C ends it)", flush=True)
         if not options.no_browser:
             webbrowser.open(address)
 
     serve(application, options.host, port, ready, options.verbose)
-    return 0
 
 
 def _parser() -> CommandParser:

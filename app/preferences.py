@@ -45,14 +45,14 @@ class Preferences:
 class PreferencesFile:
     """The current preferences; every change is on disk before `update` returns.
 
-    problem: set when the file on disk could not be read and was put aside.
+    problem: what was wrong with the file on disk, which was put aside; "" if nothing was.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
         stored = read_stored(path, _parse, Preferences())
-        self.problem = stored.problem or None
+        self.problem = stored.problem
         self._current = stored.content
 
     @property
@@ -84,14 +84,15 @@ class PreferencesFile:
 def _parse(data: Any) -> Preferences:
     known = {item.name for item in fields(Settings)}
     stored = {name: value for name, value in data["settings"].items() if name in known}
-    target, drafters = data["target"], tuple(data["drafters"])
-    if not all(isinstance(name, str) for name in (*drafters, target or "")):
-        raise TypeError("a model's name is not text")
+    target, drafters = data["target"], data["drafters"]
+    named = isinstance(drafters, list) and all(isinstance(one, str) for one in drafters)
+    if not named or not isinstance(target, str | None):
+        raise ValueError("the models that were loaded last have no names")
     return Preferences(
         settings=settings_from_json({**asdict(Settings()), **stored}),
         view=View(**{**asdict(View()), **_known_view(data["view"])}),
         target=target,
-        drafters=drafters,
+        drafters=tuple(drafters),
     )
 
 

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from typing import Any, assert_never
 
+from app.chat_file import advice
 from app.conversations import Conversations
 from app.session import Event
 from app.wire import WireEncoder, WireToken, text_of
@@ -71,26 +72,48 @@ class LiveReply:
         self.finished = True
         self.details["finish"] = finish
         self.details.setdefault("stats", self._figures())
+        if not self._settled and self._replaces():
+            self.details["earlier"] = True
         self.save()
-        return {"k": "end", "m": self.message, "details": self.details}
+        return self.ended()
+
+    def ended(self) -> Event:
+        return {"k": "end", "m": self.message, "details": dict(self.details)}
 
     def save_if_due(self) -> None:
         if time.monotonic() - self._saved_at >= SAVE_INTERVAL:
             self.save()
 
-    def save(self) -> None:
-        """A full disk must not end the reply: it is told with it, unless a later save works."""
+    def save(self) -> bool:
+        """Whether it is stored. A full disk must not end the reply: it is told with it, and a later
+        save may work."""
         self._saved_at = time.monotonic()
-        if self.details.get("error", {}).get("kind") == "StorageError":
-            del self.details["error"]
-        details = {"stats": self._figures(), **self.details}
-        text, streaming = text_of(self.tokens), not self.finished
+        text, told = text_of(self.tokens), {"stats": self._figures(), **self.details}
+        told.pop("unsaved", None)
         try:
-            self._store.save_reply(self.message, text, self.tokens, details, streaming)
+            with self._store.atomic():
+                self._store.save_reply(self.message, text, self.tokens, told, not self.finished)
+                if self._settled:
+                    self._store.settle(self.message)
         except sqlite3.Error as error:
             log.error("reply %d could not be saved: %s", self.message, error)
-            message = f"This reply could not be saved: {error}."
-            self.details.setdefault("error", {"kind": "StorageError", "message": message})
+            self.details["unsaved"] = f"{error}: {advice(error)}"
+            return False
+        self.details.pop("unsaved", None)
+        return True
+
+    @property
+    def _settled(self) -> bool:
+        """Complete, as far as anybody wanted it: what it replaced is not needed any more."""
+        wanted = self.details.get("finish") not in ("failed", "interrupted")
+        return self.finished and wanted and bool(self.tokens)
+
+    def _replaces(self) -> bool:
+        try:
+            return self._store.replaces(self.message)
+        except sqlite3.Error as error:
+            log.error("reply %d: what it replaced cannot be read: %s", self.message, error)
+            return False
 
     def _round(self, trace: RoundTrace) -> Event:
         now = time.monotonic()

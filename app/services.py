@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -18,8 +19,11 @@ from app.session import Sessions
 from app.training import Training
 from app.training_child import COMMAND
 from app.writing import Generator
+from engine.data.errors import EngineError
 from engine.data.folders import DataFolder
 from engine.models.catalogue import set_aside_catalogue
+
+log = logging.getLogger(__name__)
 
 
 class Engine(Generator, Loader, LogSource, Protocol):
@@ -44,12 +48,11 @@ class Application:
         self._engine = engine
         self._shelf = shelf
         self._store = Conversations(folder.conversations_file)
-        problems = [set_aside_catalogue(folder)]
+        problem = set_aside_catalogue(folder)
         preferences = PreferencesFile(folder.preferences_file)
         sessions = Sessions()
         loading = Loading(engine, preferences, sessions)
         training = Training(folder, sessions, trainer)
-        problems += [preferences.problem or "", training.problem]
         self.services = Services(
             chat=Chat(engine, self._store, preferences, sessions),
             loading=loading,
@@ -65,7 +68,7 @@ class Application:
                 shelf,
                 self._store,
             ),
-            problems=tuple(filter(None, problems)),
+            problems=(problem,) if problem else (),
         )
 
     def load_last(self) -> None:
@@ -74,7 +77,11 @@ class Application:
         target, drafters = preferences.target or STARTER, preferences.drafters
         if preferences.target is None:
             drafters = ("ngram",)
-        here = {model.id for model in self._shelf.models() if model.downloaded}
+        try:
+            here = {model.id for model in self._shelf.models() if model.downloaded}
+        except EngineError as error:  # models.toml, say: the page tells of it as often as it asks
+            log.warning("nothing is loaded: %s", error)
+            return
         if target in here:
             self.services.loading.start(target, drafters)
 

@@ -23,6 +23,7 @@ from engine.train.told import card_of, is_progress
 
 _LOG = logging.getLogger(__name__)
 RUNNING = ("running", "stopping")
+_STATES = (*RUNNING, "done", "failed", "stopped", "interrupted")
 _MOST_POINTS = 240
 
 
@@ -206,7 +207,7 @@ class Training:
         self.problem, job = stored.problem, stored.content
         if job is None or job.state not in RUNNING:
             return job
-        if is_running(job.pid, self._file.stat().st_mtime):
+        if is_running(job.pid, self._file.stat().st_mtime, str(self._data_dir)):
             end_left_over(job.pid)
         return replace(job, state="interrupted", message="Forerun ended in the middle of it")
 
@@ -226,13 +227,13 @@ def _with_point(
 
 
 def _job(data: Any) -> Job | None:
-    card = data["card"]
-    if not isinstance(card, dict | None):
-        raise TypeError("its card is not a table")
+    state, pid, card = data["state"], data["pid"], data["card"]
+    if state not in _STATES or not isinstance(card, dict | None) or not 0 <= pid < 2**31:
+        raise ValueError("it describes no training")
     return Job(
         request=training_request(data["request"]),
-        state=str(data["state"]),
-        pid=int(data["pid"]),
+        state=state,
+        pid=int(pid),
         progress=dict(data["progress"]),
         points=tuple((float(at), tuple(map(float, rates))) for at, rates in data["points"]),
         message=str(data["message"]),

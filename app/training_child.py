@@ -62,9 +62,11 @@ def end_left_over(pid: int) -> None:
     end_tree(pid, _END_SECONDS)
 
 
-def is_running(pid: int, since: float) -> bool:
-    """Whether that process runs and is not another one that got its number after `since`."""
+def is_running(pid: int, since: float, argument: str) -> bool:
+    """Whether that process runs, was started with that argument, and is not another one that got
+    its number after `since`."""
     try:
-        return psutil.Process(pid).create_time() <= since
-    except psutil.NoSuchProcess:
+        process = psutil.Process(pid)
+        return process.create_time() <= since and argument in process.cmdline()
+    except psutil.Error:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +17,9 @@ from engine.data.events import RunEvent
 from engine.data.loaded import LoadedSummary
 from engine.data.request import GenerateRequest
 
+log = logging.getLogger(__name__)
 POLL_SECONDS = 0.25
+SAVE_AGAIN_SECONDS = 2.0
 _CLOSE_SECONDS = 8.0
 """For all of them: longer than an engine that does not answer is given."""
 
@@ -64,7 +67,10 @@ class _Writing:
 
 
 class Writer:
-    """At most one reply in each conversation. lock: held around every call, and around publish."""
+    """At most one reply in each conversation. lock: held around every call, and around publish.
+
+    A reply that could not be stored stays here, and is stored as soon as that works.
+    """
 
     def __init__(
         self,
@@ -78,6 +84,8 @@ class Writer:
         self._publish = publish
         self._lock = lock
         self._active: dict[int, _Writing] = {}
+        self._unsaved: dict[int, LiveReply] = {}
+        self._closing = threading.Event()
 
     @property
     def is_writing(self) -> bool:
@@ -88,6 +96,26 @@ class Writer:
         """The one that is being written there."""
         writing = None if conversation is None else self._active.get(conversation)
         return None if writing is None else writing.reply
+
+    def in_memory(self, message: int) -> LiveReply | None:
+        """A reply of which the stored form is not the latest."""
+        active = (writing.reply for writing in self._active.values())
+        live = next((reply for reply in active if reply.message == message), None)
+        return live or self._unsaved.get(message)
+
+    def save_again(self, conversation: int | None = None) -> str:
+        """Stores what could not be, in one conversation or in all; why not, "" if it is stored."""
+        reasons = ""
+        for reply in list(self._unsaved.values()):
+            if conversation is not None and reply.conversation != conversation:
+                continue
+            if reply.save():
+                del self._unsaved[reply.message]
+                saved = {"k": "saved", "m": reply.message, "details": dict(reply.details)}
+                self._publish(reply.conversation, saved)
+            else:
+                reasons = str(reply.details["unsaved"])
+        return reasons
 
     def start(self, session: Session, start: ReplyStart) -> None:
         loaded = self._engine.loaded
@@ -123,6 +151,24 @@ class Writer:
         deadline = time.monotonic() + _CLOSE_SECONDS
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+        with self._lock:
+            lost = self.save_again()
+        self._closing.set()
+        if lost:
+            log.error("replies could not be saved (%s)", lost)
+
+    def _keep(self, reply: LiveReply) -> None:
+        """It could not be stored: tries again until it is, or until the page ends."""
+        self._unsaved[reply.message] = reply
+        if len(self._unsaved) == 1:
+            threading.Thread(target=self._save_later, name="save-again", daemon=True).start()
+
+    def _save_later(self) -> None:
+        while not self._closing.wait(SAVE_AGAIN_SECONDS):
+            with self._lock:
+                self.save_again()
+                if not self._unsaved:
+                    return
 
     def _write(self, writing: _Writing, request: GenerateRequest) -> None:
         """The reply's thread: follows the run to its end, whatever that is."""
@@ -145,6 +191,8 @@ class Writer:
                         last = reply.end("interrupted")
                 finally:
                     del self._active[reply.conversation]
+                    if "unsaved" in reply.details:
+                        self._keep(reply)
                 if last:
                     self._publish(reply.conversation, last)
 

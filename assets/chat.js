@@ -4,7 +4,9 @@ import { Composer } from "./composer.js";
 import { setText } from "./dom.js";
 import { count } from "./format.js";
 
-const EVENTS = new Set(["user", "start", "queued", "prefill", "tok", "notice", "end", "cut"]);
+const EVENTS = new Set([
+  ...["user", "start", "queued", "prefill", "tok", "notice", "end", "cut", "saved", "changed"],
+]);
 
 export class Chat {
   /**
@@ -69,6 +71,11 @@ export class Chat {
       case "cut":
         transcript.cut(event.m);
         break;
+      case "saved":
+        transcript.end(event.m, event.details);
+        break;
+      default: // changed in a way that is not told piece by piece
+        this.open(this.conversation);
     }
     changed();
   }

@@ -18,6 +18,8 @@ import { Transcript } from "./transcript.js";
 import { ViewBar } from "./viewbar.js";
 import { welcomeParts } from "./welcome.js";
 
+const PROBLEM_TIME = 60000;
+
 class Page {
   constructor(bridge) {
     this.root = bridge.element.querySelector(".forerun");
@@ -89,6 +91,8 @@ class Page {
         openSettings: (field) => this.openSettings(field),
         trim: (id) => this.trim(id),
         canTrim: () => this.modelBar.settings.overflow !== "trim",
+        saveAgain: () => attempt(() => call("save_again")),
+        bringBack: (id) => attempt(() => call("bring_back", { message: id })),
       },
     );
     this.tooltip = new Tooltip(this.$("#tip"), this.$("#transcript"), (element) =>
@@ -162,7 +166,7 @@ class Page {
     this.train.show(hello.training.job);
     this.lab.measure.show(hello.lab);
     this.lab.race.show(hello.race, false);
-    if (hello.problem) this.surroundings.toast(hello.problem);
+    if (hello.problem) this.surroundings.toast(hello.problem, null, PROBLEM_TIME);
     this.root.dataset.ready = "true";
   }
 

@@ -37,7 +37,7 @@ export class Surroundings {
     return true;
   }
 
-  toast(text, action = null) {
+  toast(text, action = null, time = TOAST_TIME) {
     const toast = h("div", { class: "toast" }, h("span", {}, text));
     const close = () => toast.remove();
     if (action) {
@@ -45,7 +45,7 @@ export class Surroundings {
       toast.append(h("button", { type: "button", class: "button", onclick: run }, action.label));
     }
     this.toasts.append(toast);
-    const timer = setTimeout(close, TOAST_TIME);
+    const timer = setTimeout(close, time);
     toast.addEventListener("pointerenter", () => clearTimeout(timer));
     toast.addEventListener("pointerleave", () => setTimeout(close, TOAST_TIME / 2));
   }

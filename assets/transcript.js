@@ -9,7 +9,8 @@ import { notesOf } from "./replynotes.js";
 const NEAR_END = 48;
 
 export class Transcript {
-  /** actions: { regenerate, edit, showFigures, newChat, openSettings, trim, canTrim } */
+  /** actions: { regenerate, edit, showFigures, newChat, openSettings, trim, canTrim, saveAgain,
+      bringBack } */
   constructor({ scroller, list, toEnd }, actions) {
     this.scroller = scroller;
     this.list = list;

@@ -38,6 +38,7 @@ class ChildPlan:
     runs, None for this process's. errors: file for what it writes on stderr, None where only its
     last words matter. input: whether it is told anything.
 
+    mask: rights that files it makes do not get, -1 for this process's own (POSIX).
     idle: seconds after which it is ended if it says nothing and does nothing, as waiting for a
     network does; None never.
     """
@@ -48,6 +49,7 @@ class ChildPlan:
     folder: Path | None = None
     errors: Path | None = None
     input: bool = True
+    mask: int = -1
     idle: float | None = None
 
 
@@ -72,6 +74,7 @@ class JsonChild:
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 cwd=plan.folder,
+                umask=plan.mask,
                 env=os.environ | {"PYTHONUNBUFFERED": "1"} | dict(plan.environment),
                 # Ctrl+C in a terminal is the parent's to handle.
                 start_new_session=sys.platform != "win32",

@@ -68,6 +68,16 @@ class DataFolder:
         return self.root / "learned.json"
 
     @property
+    def page_lock(self) -> Path:
+        """Locked by the page that owns this folder (app/ownership.py)."""
+        return self.root / "page.lock"
+
+    @property
+    def page_note(self) -> Path:
+        """That page's process and address."""
+        return self.root / "page.json"
+
+    @property
     def user_catalogue_file(self) -> Path:
         """The user's own models.toml: adds to and overrides the catalogue."""
         return self.root / "models.toml"
@@ -77,11 +87,21 @@ class DataFolder:
         """Which files of the Hub's cache were fetched by Forerun."""
         return self.models / "hub.json"
 
+    def owns(self, name: str) -> bool:
+        """Whether an entry of the root is Forerun's, with what was put aside or half written."""
+        return name.lstrip(".").partition(".")[0] in _STEMS
+
     def ensure(self) -> DataFolder:
-        """Create the folders (idempotent). Raises OSError if the place is not writable."""
-        for folder in (self.models, self.derived, self.downloads, self.logs):
-            folder.mkdir(parents=True, exist_ok=True)
+        """Create the folders, for the user alone (idempotent). OSError if that cannot be."""
+        for folder in (self.root, self.models, self.derived, self.downloads, self.logs):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self
+
+
+_STEMS = frozenset(
+    {"models", "derived", "training", "heads", "skip-searches", "downloads", "logs"}
+    | {"conversations", "preferences", "measurements", "learned", "page"}
+)
 
 
 def open_data_folder(chosen: Path | None) -> DataFolder:

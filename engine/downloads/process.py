@@ -18,6 +18,7 @@ from engine.data.errors import DownloadError
 from engine.data.folders import DataFolder
 from engine.downloads.transfer import DownloadEvent
 from engine.files.disk import has_ended
+from engine.files.privacy import USUAL_MASK
 from engine.models.hub_cache import hub_cache
 
 _LOG = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ def open_child(module: str, log: Path, idle: float = IDLE_SECONDS) -> JsonChild:
             command=(sys.executable, "-m", f"engine.downloads.{module}"),
             environment=_environment(),
             errors=log,
+            mask=USUAL_MASK,  # the Hub's cache is other programs' too
             idle=idle,
         )
     )

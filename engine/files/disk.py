@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import tempfile
@@ -30,6 +31,16 @@ def write_atomically(path: Path, text: str) -> None:
 def user_path(written: str | Path) -> Path:
     """A path as the user wrote it: ~ is a home folder, where there is one of that name."""
     return Path(os.path.expanduser(written))
+
+
+def aside_name(path: Path, why: str) -> Path:
+    """A name beside the file that nothing has, for what must make room and is not thrown away."""
+    for number in itertools.count(1):
+        mark = why if number == 1 else f"{why}-{number}"
+        aside = path.with_name(f"{path.stem}.{mark}{path.suffix}")
+        if not os.path.lexists(aside):
+            return aside
+    raise AssertionError("unreachable: there are enough numbers")
 
 
 def disk_free(folder: Path) -> int:

@@ -11,10 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from engine.data.documents import DocumentError, checked, parse_json
 from engine.data.errors import RequestError
-from engine.files.disk import write_atomically
+from engine.files.disk import aside_name, write_atomically
 
 _LOG = logging.getLogger(__name__)
-_MOST_ASIDE = 100
 MISREAD = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError)
 """What reading fields of content with the wrong shape raises."""
 
@@ -77,7 +76,7 @@ def content_of(content: Any) -> Any:
 
 def put_aside(path: Path, reason: str) -> str:
     """Under a name that says so, beside its place; one sentence on it, which is logged too."""
-    aside = _free_name(path)
+    aside = aside_name(path, "unreadable")
     try:
         path.replace(aside)
         problem = f"{path.name} could not be read ({reason}); it is kept as {aside}."
@@ -86,12 +85,6 @@ def put_aside(path: Path, reason: str) -> str:
         problem = f"{path} could not be read ({reason}), nor be put aside ({why})."
     _LOG.warning("%s", problem)
     return problem
-
-
-def _free_name(path: Path) -> Path:
-    names = [path.with_suffix(f".unreadable{path.suffix}")]
-    names += [path.with_suffix(f".unreadable-{n}{path.suffix}") for n in range(2, _MOST_ASIDE)]
-    return next((name for name in names if not name.exists()), names[-1])
 
 
 def _reason(error: Exception) -> str:

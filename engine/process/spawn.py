@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -14,18 +15,31 @@ from pathlib import Path
 from engine.data.errors import EngineDiedError
 from engine.data.folders import DataFolder
 from engine.data.shown import shown
+from engine.files.disk import has_ended
 from engine.process.outlet import Outlet
+
+_OUTPUT = "engine-output-"
 
 
 def output_file(data_folder: DataFolder) -> Path:
-    """Where what the engine process prints goes."""
-    return data_folder.logs / "engine-output.txt"
+    """Where what the engine process prints goes: one file for each process that has an engine,
+    since a command may run beside the page. Called in the engine process as well."""
+    interface = multiprocessing.parent_process()
+    owner = os.getpid() if interface is None else interface.pid
+    return data_folder.logs / f"{_OUTPUT}{owner}.txt"
+
+
+def _remove_abandoned(data_folder: DataFolder) -> None:
+    for file in data_folder.logs.glob(f"{_OUTPUT}*.txt"):
+        if has_ended(file.stem.removeprefix(_OUTPUT)):
+            file.unlink(missing_ok=True)
 
 
 def start_process(data_folder: DataFolder) -> tuple[SpawnProcess, Connection]:
     """A new engine process and this side's end of its pipe. EngineDiedError if it cannot start."""
     try:
         data_folder.ensure()
+        _remove_abandoned(data_folder)
         output_file(data_folder).write_bytes(b"")  # an earlier engine's last words are not its own
     except OSError as error:
         raise EngineDiedError(

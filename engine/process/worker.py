@@ -18,6 +18,7 @@ from engine.data.events import Finished
 from engine.data.folders import DataFolder
 from engine.data.shown import shown
 from engine.data.stats import Stats
+from engine.files.privacy import keep_private
 from engine.llama.abort import AbortFlag
 from engine.llama.library import Library, start_library
 from engine.process.messages import (
@@ -49,6 +50,7 @@ _LOG_SECONDS = 0.25
 
 def run_worker(outlet: Outlet, data_root: Path, output_file: Path) -> None:
     """Serves until Shutdown or until the other end is gone."""
+    keep_private()  # all that it writes is in the data folder
     _redirect_output(output_file)
     library = start_library()
     worker = Worker(outlet, library, DataFolder(data_root))
@@ -210,7 +212,7 @@ class _Cancellation:
 def _redirect_output(output_file: Path) -> None:
     """What native code prints before it aborts goes to a file, not to the terminal."""
     output_file.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(output_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    descriptor = os.open(output_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     sys.stdout.flush()
     sys.stderr.flush()
     os.dup2(descriptor, 1)

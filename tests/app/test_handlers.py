@@ -317,6 +317,11 @@ def test_a_failing_run_keeps_tokens_and_frees_the_conversation(tmp_path: Path) -
     application.close()
 
 
+def test_a_chat_that_is_gone_is_neither_restored_nor_renamed(page: Page) -> None:
+    assert "is gone" in page.ask("restore", conversation=77)["error"]["message"]
+    assert "is gone" in page.ask("rename", conversation=77, title="x")["error"]["message"]
+
+
 def test_a_full_disk_is_told_and_blocks_nothing(tmp_path: Path) -> None:
     application = Application(FakeEngine(), FakeShelf(), DataFolder(tmp_path))
     application.load_last()
@@ -332,9 +337,11 @@ def test_a_full_disk_is_told_and_blocks_nothing(tmp_path: Path) -> None:
     other.close()
     page.ask("send", conversation=conversation, text="again")
     end = page.wait_for("end", 2)[-1]
-    assert end["details"]["error"]["message"].endswith("database or disk is full.")
-    assert "error" not in page.ask("send", conversation=conversation, text="and again")
-    page.wait_for("end", 3)
+    assert end["details"]["unsaved"].startswith("database or disk is full")
+    refused = page.ask("send", conversation=conversation, text="and again")["error"]["message"]
+    assert "could not be saved yet" in refused
+    page.send("in another chat")
+    page.wait_for("end", 1)
     opened = page.ask("open", conversation=conversation)["result"]
     assert not any(message["streaming"] for message in opened["messages"])
     application.close()

@@ -122,7 +122,7 @@ def test_preferences_are_kept_and_a_bad_change_changes_nothing(tmp_path: Path) -
     assert again.current.settings.temperature == 0.1
     assert again.current.view.view == "tokens" and again.current.view.colour == "outcome"
     assert (again.current.target, again.current.drafters) == ("starter", ("ngram",))
-    assert again.problem is None
+    assert again.problem == ""
 
 
 def test_a_setting_of_another_version_is_left_out(tmp_path: Path) -> None:

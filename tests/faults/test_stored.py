@@ -100,7 +100,7 @@ def test_half_a_character_in_the_settings_opens_as_a_whole_one(tmp_path: Path) -
     assert again.problem is not None and "nothing else is changed" in again.problem
     assert again.current.settings.system_prompt == "be kind �"
     third = PreferencesFile(tmp_path / "preferences.json")  # it is told once
-    assert third.problem is None and third.current == again.current
+    assert not third.problem and third.current == again.current
 
 
 def test_nothing_is_stored_that_could_not_be_read_again(tmp_path: Path) -> None:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import sys
 from pathlib import Path
-from typing import IO
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+from engine.files.file_lock import FileLock
 
 
 class Claims:
@@ -20,32 +14,19 @@ class Claims:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._held: dict[str, IO[bytes]] = {}
+        self._held: dict[str, FileLock] = {}
         folder.mkdir(parents=True, exist_ok=True)
 
     def take(self, first: str) -> bool:
         """False when another process, or this one, has it."""
         block = hashlib.sha256(first.encode()).hexdigest()[:16]
-        if block in self._held:
+        lock = FileLock(self._folder / block)
+        if block in self._held or not lock.take():
             return False
-        file = (self._folder / block).open("a+b")
-        if not _lock(file):
-            file.close()
-            return False
-        self._held[block] = file
+        self._held[block] = lock
         return True
 
     def close(self) -> None:
-        for file in self._held.values():
-            file.close()
+        for lock in self._held.values():
+            lock.close()
         self._held.clear()
-
-
-def _lock(file: IO[bytes]) -> bool:
-    with contextlib.suppress(OSError):
-        if sys.platform == "win32":
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False

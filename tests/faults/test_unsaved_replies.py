@@ -1,0 +1,206 @@
+"""The disk is full while a chat is changed: nothing is lost, the page says so, and saves later."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.services import Application
+from engine.data.folders import DataFolder
+from tests.app.test_handlers import WAIT, Page
+from tests.fakes_engine import FakeEngine
+from tests.fakes_models import FakeShelf
+
+
+class Disk:
+    """Refuses what is written to the chats' file, from outside, as a full disk does."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "conversations.sqlite3"
+
+    def fill(self, *changes: str) -> None:
+        with closing(sqlite3.connect(self._file)) as other:
+            for number, change in enumerate(changes):
+                other.execute(
+                    f"create trigger full{number} before {change} on messages"
+                    " begin select raise(abort, 'database or disk is full'); end"
+                )
+
+    def free(self) -> None:
+        with closing(sqlite3.connect(self._file)) as other:
+            names = other.execute("select name from sqlite_schema where type = 'trigger'")
+            for (name,) in names.fetchall():
+                other.execute(f"drop trigger {name}")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path)
+
+
+def started(folder: Path) -> Application:
+    application = Application(FakeEngine(), FakeShelf(), DataFolder(folder))
+    application.load_last()
+    application.services.loading.wait(WAIT)
+    return application
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Iterator[Application]:
+    running = started(tmp_path)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def page(application: Application) -> Page:
+    return Page(application)
+
+
+def contents(page: Page, conversation: int) -> list[str]:
+    messages = page.ask("open", conversation=conversation)["result"]["messages"]
+    return ["".join(t[0] for t in m["tokens"]) or m["content"] for m in messages]
+
+
+def test_a_reply_on_a_full_disk_is_shown_and_saved_when_there_is_room(
+    page: Page, disk: Disk, application: Application, tmp_path: Path
+) -> None:
+    disk.fill("update")
+    conversation = page.send("hello")
+    (end,) = page.wait_for("end")
+    assert "disk is full" in end["details"]["unsaved"]
+    question, reply = contents(page, conversation)
+    assert reply.startswith("Hello! This is")  # from memory: the file has an empty one
+    again = page.ask("save_again")["error"]
+    assert "still cannot be saved" in again["message"]
+    assert "could not be saved yet" in page.ask(
+        "send", conversation=conversation, text="and"
+    )["error"]["message"]  # fmt: skip
+    assert contents(page, conversation) == [question, reply]
+
+    disk.free()
+    page.wait_for("saved")  # by itself
+    stored = page.ask("open", conversation=conversation)["result"]["messages"][1]
+    assert stored["content"] == reply and "unsaved" not in stored["details"]
+    application.close()
+    later = started(tmp_path)
+    assert contents(Page(later), conversation) == [question, reply]
+    later.close()
+
+
+def test_saving_can_be_asked_for_and_the_next_message_saves_too(page: Page, disk: Disk) -> None:
+    disk.fill("update")
+    first, second = page.send("hello one"), page.send("hello two")
+    page.wait_for("end", 1)
+    page.ask("open", conversation=first)
+    disk.free()
+    assert "error" not in page.ask("send", conversation=first, text="hello again")
+    page.wait_for("end", 2)
+    assert "error" not in page.ask("save_again")
+    assert len(contents(page, first)) == 4 and len(contents(page, second)) == 2
+
+
+def test_closing_saves_what_could_not_be(
+    page: Page, disk: Disk, application: Application, tmp_path: Path
+) -> None:
+    disk.fill("update")
+    conversation = page.send("hello")
+    page.wait_for("end")
+    disk.free()
+    application.close()
+    later = started(tmp_path)
+    assert contents(Page(later), conversation)[1].startswith("Hello! This is")
+    later.close()
+
+
+@pytest.mark.parametrize("changes", [["insert"], ["delete"], ["update"], ["insert", "update"]])
+@pytest.mark.parametrize("action", ["regenerate", "edit"])
+def test_neither_regenerate_nor_edit_destroys_anything_on_a_full_disk(
+    page: Page,
+    disk: Disk,
+    application: Application,
+    tmp_path: Path,
+    action: str,
+    changes: list[str],
+) -> None:
+    conversation = page.send("hello")
+    page.wait_for("end")
+    before = page.ask("open", conversation=conversation)["result"]["messages"]
+    disk.fill(*changes)
+    which = 1 if action == "regenerate" else 0
+    answer = page.ask(action, message=before[which]["id"], text="hello, edited")
+    if "error" not in answer:
+        page.wait_for("end", 2)
+    assert ("error" in answer) == (changes != ["update"])
+    disk.free()
+    if "error" in answer:
+        after = page.ask("open", conversation=conversation)["result"]["messages"]
+        assert after == before
+        return
+    page.wait_for("saved")
+    application.services.chat.close()
+    question, reply = contents(page, conversation)
+    assert question == ("hello" if action == "regenerate" else "hello, edited")
+    assert reply.startswith("Hello! This is")
+
+
+@pytest.mark.parametrize("action", ["regenerate", "edit"])
+@pytest.mark.parametrize("after_restart", [False, True])
+def test_what_an_incomplete_reply_replaced_can_be_brought_back(
+    page: Page, application: Application, tmp_path: Path, action: str, after_restart: bool
+) -> None:
+    conversation = page.send("hello")
+    page.wait_for("end")
+    before = page.ask("open", conversation=conversation)["result"]["messages"]
+    if action == "edit":
+        page.ask("edit", message=before[0]["id"], text="die, please")
+    else:
+        page.ask("regenerate", message=before[1]["id"])
+        page.wait_for("end", 2)
+        before = page.ask("open", conversation=conversation)["result"]["messages"]
+        page.ask("edit", message=before[0]["id"], text="this is too long")
+    page.wait_for("end", 2 if action == "edit" else 3)
+    failed = page.ask("open", conversation=conversation)["result"]["messages"][-1]
+    assert failed["details"]["error"] and failed["details"]["earlier"]
+    if after_restart:
+        application.close()
+        later = started(tmp_path)
+        page = Page(later)
+    assert "error" not in page.ask("bring_back", message=failed["id"])
+    assert page.ask("open", conversation=conversation)["result"]["messages"] == before
+    assert "error" in page.ask("bring_back", message=failed["id"])
+    page.services.chat.close()
+
+
+def test_nothing_is_brought_back_over_messages_that_followed(page: Page) -> None:
+    conversation = page.send("hello")
+    page.wait_for("end")
+    user = page.ask("open", conversation=conversation)["result"]["messages"][0]
+    page.ask("edit", message=user["id"], text="die, please")
+    page.wait_for("end", 2)
+    failed = page.ask("open", conversation=conversation)["result"]["messages"][-1]
+    page.send("hello again", conversation)
+    page.wait_for("end", 3)
+    refused = page.ask("bring_back", message=failed["id"])["error"]["message"]
+    assert "cannot be brought back" in refused
+    assert len(contents(page, conversation)) == 4
+
+
+def test_a_chain_of_failed_replies_leads_back_to_the_good_one(page: Page) -> None:
+    conversation = page.send("hello")
+    page.wait_for("end")
+    good = page.ask("open", conversation=conversation)["result"]["messages"]
+    page.ask("edit", message=good[0]["id"], text="die, please")
+    page.wait_for("end", 2)
+    first = page.ask("open", conversation=conversation)["result"]["messages"]
+    page.ask("regenerate", message=first[-1]["id"])
+    page.wait_for("end", 3)
+    second = page.ask("open", conversation=conversation)["result"]["messages"]
+    page.ask("bring_back", message=second[-1]["id"])
+    assert page.ask("open", conversation=conversation)["result"]["messages"] == first
+    page.ask("bring_back", message=first[-1]["id"])
+    assert page.ask("open", conversation=conversation)["result"]["messages"] == good
