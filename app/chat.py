@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from app.conversations import Conversations, StoredMessage
@@ -14,6 +15,9 @@ from app.settings import EARLIER_CHARACTERS
 from app.writing import Generator, ReplyStart, Writer
 from engine.data.errors import BadOptionError, RequestError, RunError
 from engine.data.request import Message
+
+FIRST_PAGE = 200
+"""Conversations in a page's list before the user asks for more."""
 
 
 class Chat:
@@ -38,20 +42,27 @@ class Chat:
         """What was wrong with the file of the conversations."""
         return self._store.problem
 
-    def open(self, session: Session, conversation: int | None) -> dict[str, Any]:
-        """What the page draws; the conversation's events from number `seq` on come after it."""
+    def open(
+        self, session: Session, conversation: int | None, order: int | None = None
+    ) -> dict[str, Any]:
+        """What the page draws; the conversation's events from number `seq` on come after it.
+
+        order: the page's number of the request; a later one may have been answered before.
+        """
         with self._lock:
             if conversation is not None and not self._store.exists(conversation):
                 conversation = None
-            session.conversation = conversation
             stored = () if conversation is None else self._store.messages(conversation)
+            session.show(conversation, order)
             return {
                 "conversation": conversation,
                 "messages": [self._drawn(message) for message in stored],
                 "seq": session.head,
             }
 
-    def send(self, session: Session, conversation: int | None, text: str) -> dict[str, Any]:
+    def send(
+        self, session: Session, conversation: int | None, text: str, order: int | None = None
+    ) -> dict[str, Any]:
         """Adds the user's message and starts the reply; creates the conversation if None."""
         if not text.strip():
             raise BadOptionError("write a message first")
@@ -62,7 +73,7 @@ class Chat:
                     conversation = self._store.create(text).id
                 message = self._store.add_user(conversation, text)
                 start = self._prepare(conversation)
-            session.conversation = conversation
+            session.show(conversation, order)
             self._publish(conversation, {"k": "user", "m": message, "text": text})
             self._writer.start(session, start)
         self.announce()
@@ -119,10 +130,11 @@ class Chat:
         with self._lock:
             self._writer.stop(conversation)
 
-    def close_session(self, session: Session) -> None:
-        """The page is gone: its runs stop, what was written stays."""
+    def leave(self, session: Session) -> None:
+        """The page is gone for good: its runs stop unless another page goes on with them."""
         with self._lock:
-            self._writer.stop_all_of(session)
+            self._sessions.close(session.id)
+            self._writer.leave(session, partial(self._sessions.heir, session))
 
     def close(self) -> None:
         """Stops everything and waits until the replies are saved."""
@@ -146,11 +158,16 @@ class Chat:
             raise BadOptionError("that chat is gone; reload the page")
         self.announce()
 
-    def conversations(self, search: str = "") -> list[dict[str, Any]]:
-        return [asdict(conversation) for conversation in self._store.find(search)]
+    def conversations(self, search: str = "", limit: int = FIRST_PAGE) -> dict[str, Any]:
+        """The newest so many that are found, and whether there are more."""
+        found = self._store.find(search, limit + 1)
+        items = [asdict(conversation) for conversation in found[:limit]]
+        return {"items": items, "more": len(found) > limit}
 
     def announce(self) -> None:
-        self._sessions.broadcast({"k": "conversations", "items": self.conversations()})
+        """In the order of the changes: the last list that pages are told of is the newest."""
+        with self._lock:
+            self._sessions.broadcast({"k": "conversations"} | self.conversations())
 
     def _conversation_of(self, message: int) -> int:
         conversation = self._store.conversation_of(message)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from app import search
 from app.chat_file import advice, open_chat_file
 from app.wire import WireToken
 from engine.data.documents import sendable
@@ -56,6 +57,7 @@ class Conversations:
         opened = open_chat_file(path)
         self._connection = opened.connection
         self.problem = opened.problem
+        search.prepare(self._connection)
         try:
             self._recover()
         except sqlite3.OperationalError as error:
@@ -107,19 +109,14 @@ class Conversations:
         )
         return Conversation(new_id, title or "New chat", now)
 
-    def find(self, search: str = "", limit: int = 500) -> tuple[Conversation, ...]:
-        """Newest first; search looks in titles and messages."""
-        escaped = search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        pattern = f"%{escaped}%"
-        rows = self._all(
-            "select id, title, updated from conversations c where not deleted and (title like ?"
-            " escape '\\' or exists (select 1 from messages m where m.conversation = c.id and"
-            " m.content like ? escape '\\')) order by updated desc, id desc limit ?",
-            pattern,
-            pattern,
-            limit,
-        )
-        return tuple(Conversation(*row) for row in rows)
+    def find(self, text: str = "", limit: int = 500) -> tuple[Conversation, ...]:
+        """Newest first; looks in titles and messages, whatever the case."""
+        wanted = search.fold(text)
+        with self._lock:
+            if wanted:
+                search.catch_up(self._connection)
+            rows = self._connection.execute(search.FIND, {"wanted": wanted, "limit": limit})
+            return tuple(Conversation(*row) for row in rows)
 
     def exists(self, conversation: int) -> bool:
         query = "select 1 from conversations where id = ? and not deleted"

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from app.chat import Chat
+from app.chat import FIRST_PAGE, Chat
 from app.chat_file import advice
 from app.choices import drafter_options, target_options
+from app.departures import Departures
 from app.lab_actions import LabActions
 from app.loading import Loading
 from app.model_service import ModelService
@@ -48,6 +49,8 @@ from engine.models.catalogue import Catalogue, add_folder, remove_folder
 Arguments = dict[str, Any]
 Action = Callable[[Session, Arguments], Any]
 log = logging.getLogger(__name__)
+MOST = 100_000
+"""Conversations in one answer."""
 
 
 class LogSource(Protocol):
@@ -67,6 +70,7 @@ class Services:
     training: Training
     folder: DataFolder
     lab: LabActions
+    departures: Departures
     problems: tuple[str, ...] = ()
 
     @property
@@ -120,10 +124,11 @@ class Handlers:
     def hello(self, payload: Any = None) -> dict[str, Any]:
         """A page opens: its session and everything it draws first."""
         services = self._services
-        session = services.sessions.create()
-        conversation = payload.get("conversation") if isinstance(payload, dict) else None
+        told = payload if isinstance(payload, dict) else {}
+        before = told.get("before")
+        session = services.sessions.create(before if isinstance(before, str) else None)
         try:
-            conversation = nullable(identity)("conversation", conversation)
+            conversation = nullable(identity)("conversation", told.get("conversation"))
         except BadRequestError:
             conversation = None  # an address that was typed wrongly opens a new chat
         hello = {
@@ -185,13 +190,17 @@ class Handlers:
 
     def _session(self, payload: Any) -> Session | None:
         name = payload.get("session") if isinstance(payload, dict) else None
-        return self._services.sessions.get(name) if isinstance(name, str) else None
+        session = self._services.sessions.get(name) if isinstance(name, str) else None
+        if session is not None:
+            session.touch()
+        return session
 
     def _open(self, session: Session, arguments: Arguments) -> Any:
-        return self._services.chat.open(session, arguments["conversation"])
+        return self._services.chat.open(session, arguments["conversation"], arguments["order"])
 
     def _send(self, session: Session, arguments: Arguments) -> Any:
-        return self._services.chat.send(session, arguments["conversation"], arguments["text"])
+        conversation, order = arguments["conversation"], arguments["order"]
+        return self._services.chat.send(session, conversation, arguments["text"], order)
 
     def _stop(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.stop(arguments["conversation"])
@@ -209,7 +218,9 @@ class Handlers:
         self._services.chat.save_again()
 
     def _search(self, session: Session, arguments: Arguments) -> Any:
-        return self._services.chat.conversations(arguments["text"])
+        wanted = arguments["limit"]
+        limit = FIRST_PAGE if wanted is None else min(max(wanted, 1), MOST)
+        return self._services.chat.conversations(arguments["text"], limit)
 
     def _rename(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.rename(arguments["conversation"], arguments["title"])

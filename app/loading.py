@@ -77,11 +77,11 @@ class Loading:
             self._pair = {"target": target, "drafters": list(drafters)}
             first = "waits until the reply is complete" if waits else "starting"
             self._progress = {"label": f"Loading {target}: {first}", "fraction": 0.0}
-        self._announce()
-        self._thread = threading.Thread(
-            target=self._load, args=(request, drafters), name="load", daemon=True
-        )
-        self._thread.start()
+            self._announce()
+            self._thread = threading.Thread(
+                target=self._load, args=(request, drafters), name="load", daemon=True
+            )
+            self._thread.start()
 
     def stop(self) -> None:
         """Ends the load that runs, if one does; what was loaded before comes back."""
@@ -89,8 +89,10 @@ class Loading:
             self._engine.stop_loading()
 
     def wait(self, timeout: float | None = None) -> None:
-        if self._thread is not None:
-            self._thread.join(timeout)
+        with self._lock:  # a thread that is not running yet cannot be waited for
+            thread = self._thread
+        if thread is not None:
+            thread.join(timeout)
 
     def wait_or_stop(self, stopped: Callable[[], bool]) -> None:
         """Until the load has ended; stopped: asked often, and ends it."""

@@ -50,15 +50,16 @@ def build_page(services: Services) -> gr.Blocks:
         if wanted is None:
             return
         session, after = wanted
+        session.touch()
         session_of_page[str(request.session_hash)] = session.id
         async for envelope in session.envelopes(after):
             yield envelope
 
     def leave(request: gr.Request) -> None:
         session_id = session_of_page.pop(str(request.session_hash), "")
-        session = services.sessions.close(session_id)
+        session = services.sessions.get(session_id)
         if session is not None:
-            services.chat.close_session(session)
+            services.departures.leaves(session)
 
     # gradio marks the functions it serves, which bound methods do not allow.
     def hello(payload: Any) -> dict[str, Any]:

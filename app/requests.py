@@ -117,15 +117,19 @@ _TRAINING: dict[str, Check] = {
 _PAIR: dict[str, Check] = {"target": nullable(word), "drafters": many(word)}
 
 ARGUMENTS: dict[str, dict[str, Check]] = {
-    "open": {"conversation": nullable(identity)},
-    "send": {"conversation": nullable(identity), "text": text(MESSAGE_LENGTH)},
+    "open": {"conversation": nullable(identity), "order": Optional(whole)},
+    "send": {
+        "conversation": nullable(identity),
+        "text": text(MESSAGE_LENGTH),
+        "order": Optional(whole),
+    },
     "stop": {"conversation": identity},
     "regenerate": {"message": identity},
     "bring_back": {"message": identity},
     "save_again": {},
     "load_stop": {},
     "edit": {"message": identity, "text": text(MESSAGE_LENGTH)},
-    "search": {"text": text(SEARCH_LENGTH)},
+    "search": {"text": text(SEARCH_LENGTH), "limit": Optional(whole)},
     "rename": {"conversation": identity, "title": word},
     "delete": {"conversation": identity},
     "restore": {"conversation": identity},

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from app.chat import Chat
 from app.conversations import Conversations
+from app.departures import Departures
 from app.handlers import LogSource, Services
 from app.lab import Lab
 from app.lab_actions import LabActions
@@ -53,8 +54,9 @@ class Application:
         sessions = Sessions()
         loading = Loading(engine, preferences, sessions)
         training = Training(folder, sessions, trainer)
+        chat = Chat(engine, self._store, preferences, sessions)
         self.services = Services(
-            chat=Chat(engine, self._store, preferences, sessions),
+            chat=chat,
             loading=loading,
             preferences=preferences,
             sessions=sessions,
@@ -69,6 +71,7 @@ class Application:
                 self._store,
             ),
             problems=(problem,) if problem else (),
+            departures=Departures(chat.leave),
         )
 
     def load_last(self) -> None:
@@ -86,6 +89,7 @@ class Application:
             self.services.loading.start(target, drafters)
 
     def close(self) -> None:
+        self.services.departures.close()
         self.services.chat.close()
         self.services.training.close()
         self.services.lab.close()

@@ -22,17 +22,34 @@ FORGET_SECONDS = 600.0
 
 
 class Session:
-    """Events may be added from any thread; one asyncio reader streams them to the page."""
+    """Events may be added from any thread; one asyncio reader streams them to the page.
+
+    conversation: the one it shows. before: the id of the session that the same tab had before it
+    was loaded again. seen: when the page last asked for anything.
+    """
 
     def __init__(self) -> None:
         self.id = secrets.token_urlsafe(18)
         self.conversation: int | None = None
+        self.before: str | None = None
+        self._order = 0
         self.attached = False
         self.seen = time.monotonic()
         self._events: deque[Event] = deque()
         self._first = 0
         self._lock = threading.Lock()
         self._wake: Callable[[], None] | None = None
+
+    def touch(self) -> None:
+        """The page asks: it is there."""
+        self.seen = time.monotonic()
+
+    def show(self, conversation: int | None, order: int | None) -> None:
+        """The page shows this conversation, unless a request of a later order has come before."""
+        with self._lock:
+            if order is None or order >= self._order:
+                self._order = order or self._order
+                self.conversation = conversation
 
     def add(self, event: Event) -> None:
         with self._lock:
@@ -52,9 +69,9 @@ class Session:
     def since(self, number: int) -> dict[str, Any]:
         """Events from `number` on. `lost` tells that older ones are gone: reload the state."""
         with self._lock:
-            self.seen = time.monotonic()
             start = max(0, number - self._first)
             return {
+                "session": self.id,
                 "seq": self._first + start,
                 "events": list(self._events)[start:],
                 "lost": number < self._first,
@@ -114,9 +131,13 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
 
-    def create(self) -> Session:
-        """A new one; those of pages that went away without a word are forgotten."""
+    def create(self, before: str | None = None) -> Session:
+        """A new one; those of pages that went away without a word are forgotten.
+
+        before: the session that the same tab had.
+        """
         session = Session()
+        session.before = before
         with self._lock:
             self._sessions[session.id] = session
             for other in list(self._sessions.values()):
@@ -132,15 +153,22 @@ class Sessions:
         with self._lock:
             return self._sessions.pop(session_id, None)
 
+    def heir(self, session: Session, conversation: int) -> Session | None:
+        """Another page that goes on with this conversation: the same tab, or one that shows it."""
+        others = [other for other in self._all() if other is not session]
+        same_tab = (other for other in others if other.before == session.id)
+        showing = (other for other in others if other.conversation == conversation)
+        return next(same_tab, None) or next(showing, None)
+
     def broadcast(self, event: Event) -> None:
         for session in self._all():
             session.add(event)
 
     def to_conversation(self, conversation: int, event: Event) -> None:
-        """To each page that shows this conversation."""
+        """To each page that shows this conversation, which the event names as "c"."""
         for session in self._all():
             if session.conversation == conversation:
-                session.add(event)
+                session.add(event | {"c": conversation})
 
     def _all(self) -> list[Session]:
         with self._lock:

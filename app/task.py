@@ -62,9 +62,10 @@ class Task(Generic[StateT]):
             self.require_idle()
             self._state = replace(first, state="running")
             self._stop.clear()
-            thread = threading.Thread(target=self._run, args=(run,), name=self._name, daemon=True)
-            self._thread = thread
-        thread.start()
+            self._thread = threading.Thread(
+                target=self._run, args=(run,), name=self._name, daemon=True
+            )
+            self._thread.start()
         self._announce()
 
     def _run(self, run: Callable[[], None]) -> None:
@@ -99,5 +100,7 @@ class Task(Generic[StateT]):
         self.wait(_CLOSE_SECONDS)
 
     def wait(self, timeout: float | None = None) -> None:
-        if self._thread is not None:
-            self._thread.join(timeout)
+        with self._lock:  # a thread that is not running yet cannot be waited for
+            thread = self._thread
+        if thread is not None:
+            thread.join(timeout)

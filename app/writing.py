@@ -137,10 +137,15 @@ class Writer:
         if writing is not None:
             writing.cancel()
 
-    def stop_all_of(self, session: Session) -> None:
+    def leave(self, session: Session, heir: Callable[[int], Session | None]) -> None:
+        """The page is gone: its replies go on for the page that takes them over, or they stop."""
         for writing in self._active.values():
             if writing.session is session:
-                writing.cancel()
+                other = heir(writing.reply.conversation)
+                if other is None:
+                    writing.cancel()
+                else:
+                    writing.session = other
 
     def close(self) -> None:
         """Stops everything and waits until the replies are saved; called without the lock."""

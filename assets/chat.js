@@ -1,8 +1,13 @@
-/* The open conversation: what the server tells of it, and what is asked of the server. */
+/* The open conversation: what the server tells of it, and what is asked of the server.
+
+   The conversation is the one that the user chose last, from the click on; what is drawn may be the
+   one before until the answer comes. Events name their conversation, and those that come before it
+   is drawn are held back. Requests that choose one are numbered, so that the server goes by the last. */
 
 import { Composer } from "./composer.js";
 import { setText } from "./dom.js";
 import { count } from "./format.js";
+import { Latest, single } from "./requests.js";
 
 const EVENTS = new Set([
   ...["user", "start", "queued", "prefill", "tok", "notice", "end", "cut", "saved", "changed"],
@@ -10,20 +15,26 @@ const EVENTS = new Set([
 
 export class Chat {
   /**
-   * page: { root, call, attempt, transcript, figures, viewBar, changed(), begun(), opened() }.
-   * changed: messages came or went. begun: the first message made a conversation of them.
-   * opened: another conversation is shown.
+   * page: { root, call, attempt, transcript, figures, viewBar, drafts, changed(), chosen() }.
+   * changed: messages came or went. chosen: another conversation is the current one.
    */
   constructor(page) {
     this.page = page;
-    this.conversation = null;
+    this.conversation = addressed();
+    this.drawn = null;
     this.writing = null;
     this.from = 0;
-    this.opening = null;
+    this.held = null;
+    this.order = 0;
+    this.choices = new Latest();
+    this.openings = new Latest();
+    this.writes = single();
+    this.unsure = false;
     this.announcer = page.root.querySelector("#announcer");
     this.composer = new Composer(page.root, {
       send: (text) => this.send(text),
       stop: () => this.stop(),
+      drafts: page.drafts,
     });
   }
 
@@ -34,8 +45,15 @@ export class Chat {
   }
 
   event(event, number) {
-    if (this.opening) this.opening.push([event, number]);
-    else if (number >= this.from) this.show(event);
+    if (this.held) this.held.push([event, number]);
+    else if (number >= this.from && event.c === this.conversation) this.show(event);
+  }
+
+  /** What is drawn is the chosen conversation: show what came for it meanwhile. */
+  release() {
+    const held = this.held ?? [];
+    this.held = null;
+    for (const [event, number] of held) this.event(event, number);
   }
 
   show(event) {
@@ -114,10 +132,22 @@ export class Chat {
     this.composer.setWriting(message !== null);
   }
 
+  /** The page has a new session, which drew the conversation that was `asked` for. */
+  greet(chat, asked) {
+    this.openings.begin();
+    this.held = null; // events of the old session
+    this.from = chat.seq;
+    if (this.conversation === asked) this.draw(chat);
+    else this.open(this.conversation);
+  }
+
   draw({ conversation, messages, seq }) {
     const { transcript, figures, viewBar, changed } = this.page;
-    this.conversation = conversation;
+    this.conversation = this.drawn = conversation;
     this.from = seq;
+    this.unsure = false;
+    this.composer.show(conversation);
+    transcript.setStale(false);
     transcript.draw(messages);
     const last = messages.at(-1);
     this.setWriting(last?.streaming ? last.id : null);
@@ -127,37 +157,101 @@ export class Chat {
     if (replies.length) figures.show(replies.at(-1).details.stats, "The last reply");
     this.keepAddress();
     changed();
+    this.release();
   }
 
   // What is asked of the server
 
+  nextOrder() {
+    this.order += 1;
+    return this.order;
+  }
+
+  /** The conversation that the user sees and writes to from now on. */
+  choose(conversation) {
+    this.conversation = conversation;
+    this.composer.show(conversation);
+    this.keepAddress();
+    this.page.chosen();
+  }
+
   async open(conversation) {
-    this.opening ??= [];
-    await this.page.attempt(async () => {
-      const chat = await this.page.call("open", { conversation });
-      const waiting = this.opening;
-      this.opening = null;
-      this.draw(chat);
-      for (const [event, number] of waiting) if (number >= chat.seq) this.show(event);
-      this.page.opened();
-      if (conversation === null) this.composer.focus();
+    this.choices.begin();
+    const isLatest = this.openings.begin();
+    this.held ??= [];
+    this.setWriting(null);
+    this.choose(conversation);
+    if (conversation === null) {
+      this.draw({ conversation, messages: [], seq: this.from });
+      this.composer.focus();
+    } else this.page.transcript.setStale(true);
+    const went = await this.page.attempt(async () => {
+      const chat = await this.page.call("open", { conversation, order: this.nextOrder() });
+      if (isLatest()) this.drawAnswer(chat);
     });
-    this.opening = null;
+    if (!went && isLatest()) this.openAgain(conversation);
+  }
+
+  drawAnswer(chat) {
+    if (chat.conversation !== this.conversation) this.choose(chat.conversation);
+    this.draw(chat);
+  }
+
+  /** It could not be opened: go back to what is drawn, which the server may have left by now. */
+  openAgain(failed) {
+    if (failed !== this.drawn) {
+      this.open(this.drawn);
+      return;
+    }
+    this.unsure = true;
+    this.page.transcript.setStale(false);
+    this.release();
+  }
+
+  /** The server answers again: it may not know yet what is shown here. */
+  makeSure() {
+    if (this.unsure) this.open(this.conversation);
   }
 
   /** True when the message was taken. */
-  async send(text) {
-    if (this.writing) return false;
+  send(text) {
+    return this.writes(() => this.sendTo(this.conversation, text));
+  }
+
+  /** A new chat becomes the conversation that its first message makes. */
+  async sendTo(conversation, text) {
+    const stays = this.choices.now();
+    if (conversation === null) {
+      this.openings.begin();
+      this.held ??= [];
+    }
     this.page.transcript.scrollToEnd();
-    return this.page.attempt(async () => {
-      const args = { conversation: this.conversation, text };
-      const { conversation } = await this.page.call("send", args);
-      if (conversation !== this.conversation) {
-        this.conversation = conversation;
-        this.keepAddress();
-        this.page.begun();
-      }
+    let made = conversation;
+    const args = { conversation, text, order: this.nextOrder() };
+    const taken = await this.page.attempt(async () => {
+      made = (await this.page.call("send", args)).conversation;
     });
+    if (stays()) this.settle(conversation, made);
+    return taken;
+  }
+
+  settle(conversation, made) {
+    if (made !== conversation) {
+      this.composer.follow(made);
+      if (conversation === null && this.held) this.begin(made);
+      else this.open(made);
+    } else if (conversation === null) this.release();
+  }
+
+  begin(conversation) {
+    this.drawn = conversation;
+    this.choose(conversation);
+    this.release();
+  }
+
+  /** regenerate or edit: true when it was taken. */
+  change(action, args) {
+    return this.writes(() => this.page.attempt(() => this.page.call(action, args)));
   }
 
   stop() {

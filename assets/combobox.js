@@ -16,6 +16,7 @@ export class Combobox {
     this.options = [];
     this.values = [];
     this.active = -1;
+    this.stale = false;
     this.id = `box-${(identities += 1)}`;
     this.build(root);
   }
@@ -73,6 +74,15 @@ export class Combobox {
     });
   }
 
+  /** The list is of something else until it is told anew: it stays shut meanwhile. */
+  setStale(stale) {
+    this.stale = stale;
+    if (stale) this.close(this.popup.contains(document.activeElement));
+    this.root.classList.toggle("stale", stale);
+    this.button.setAttribute("aria-disabled", String(stale));
+    this.button.setAttribute("aria-busy", String(stale));
+  }
+
   setOptions(options) {
     this.options = options;
     this.drawCaption();
@@ -102,6 +112,7 @@ export class Combobox {
   }
 
   open() {
+    if (this.stale) return;
     this.popup.hidden = false;
     this.button.setAttribute("aria-expanded", "true");
     this.filter.value = "";

@@ -4,7 +4,10 @@
    asks again for what it missed; if the server was restarted, everything is drawn anew. The
    stream ends when nothing happens; the heartbeat or the next request opens it again. */
 
+import { Latest, once } from "./requests.js";
+
 const HEARTBEAT = 3000;
+const MOST_UNANSWERED = 3;
 
 export class RequestFailed extends Error {
   constructor({ kind, message }) {
@@ -14,27 +17,38 @@ export class RequestFailed extends Error {
 }
 
 export class Connection {
-  /** bridge: what gradio gives the page. handlers: { hello, event, online }. */
-  constructor(bridge, handlers) {
+  /**
+   * bridge: what gradio gives the page. handlers: { hello, event, online, conversation }.
+   * last: where the session is kept over a reload of this tab, as Kept.
+   */
+  constructor(bridge, handlers, last) {
     this.bridge = bridge;
+    this.last = last;
     this.handlers = handlers;
     this.session = null;
     this.next = 0;
     this.busy = Promise.resolve();
     this.online = true;
+    this.beats = new Latest();
+    this.unanswered = 0;
+    this.greet = once(() => this.begin());
   }
 
-  async start(conversation) {
+  async start() {
     this.bridge.onValue(() => this.receive(this.bridge.value()));
-    await this.greet(conversation);
+    await this.greet();
     setInterval(() => this.beat(), HEARTBEAT);
   }
 
-  async greet(conversation) {
-    const hello = await this.bridge.server.hello({ conversation });
+  /** A new session. It takes over what the one before, or this tab before a reload, had running. */
+  async begin() {
+    const conversation = this.handlers.conversation();
+    const before = this.session ?? this.last.get();
+    const hello = await this.bridge.server.hello({ conversation, before });
     this.session = hello.session;
     this.next = 0;
-    this.handlers.hello(hello);
+    this.last.set(this.session);
+    this.handlers.hello(hello, conversation);
     this.follow();
   }
 
@@ -44,16 +58,29 @@ export class Connection {
 
   /** One request; throws RequestFailed with a message for the user. */
   async call(action, args = {}) {
-    let answer;
-    try {
-      answer = await this.bridge.server.call({ session: this.session, action, arguments: args });
-    } catch {
-      this.setOnline(false);
-      throw new RequestFailed({ kind: "Offline", message: "Forerun does not answer." });
+    const { session } = this;
+    let answer = await this.ask(action, args);
+    if (answer.error?.kind === "SessionLost") {
+      if (session === this.session) await this.reaching(() => this.greet());
+      answer = await this.ask(action, args);
     }
     if (answer.error) throw new RequestFailed(answer.error);
     if (!answer.attached) this.follow();
     return answer.result;
+  }
+
+  ask(action, args) {
+    const request = { session: this.session, action, arguments: args };
+    return this.reaching(() => this.bridge.server.call(request));
+  }
+
+  async reaching(request) {
+    try {
+      return await request();
+    } catch {
+      this.setOnline(false);
+      throw new RequestFailed({ kind: "Offline", message: "Forerun does not answer." });
+    }
   }
 
   receive(json) {
@@ -63,15 +90,21 @@ export class Connection {
   }
 
   async apply(envelope) {
-    if (envelope.seq > this.next) {
-      const missed = await this.bridge.server.resync({ session: this.session, after: this.next });
+    if (envelope.session === this.session && envelope.seq > this.next) {
+      const missed = await this.resync();
       if (missed.unknown || missed.lost) return;
       this.deliver(missed);
     }
     this.deliver(envelope);
   }
 
-  deliver({ seq, events }) {
+  resync() {
+    return this.bridge.server.resync({ session: this.session, after: this.next });
+  }
+
+  /** Numbers count within a session: what an earlier one still brings is no part of it. */
+  deliver({ session, seq, events }) {
+    if (session !== this.session) return;
     events.forEach((event, index) => {
       if (seq + index < this.next) return;
       this.next = seq + index + 1;
@@ -79,19 +112,30 @@ export class Connection {
     });
   }
 
+  /** A server that hangs answers nothing, not even with an error. */
   async beat() {
+    if (this.unanswered === MOST_UNANSWERED) {
+      this.setOnline(false);
+      return;
+    }
+    this.unanswered += 1;
+    const isLatest = this.beats.begin();
+    const { session } = this;
     try {
-      const state = await this.bridge.server.resync({ session: this.session, after: this.next });
+      const state = await this.resync();
+      if (!isLatest() || session !== this.session) return;
       this.setOnline(true);
       if (state.unknown || state.lost) {
-        await this.greet(this.handlers.conversation());
+        await this.greet();
         return;
       }
       // The stream may be about to bring the same events: in order, after what is under way.
       this.busy = this.busy.then(() => this.deliver(state));
       if (state.events.length && !state.attached) this.follow();
     } catch {
-      this.setOnline(false);
+      if (isLatest()) this.setOnline(false);
+    } finally {
+      this.unanswered -= 1;
     }
   }
 

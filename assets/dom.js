@@ -73,11 +73,41 @@ export function setText(element, text) {
 
 /** Copy text and let the button say so for a moment. */
 export async function copyText(text, button) {
-  await navigator.clipboard.writeText(text);
-  button.classList.add("copied");
-  button.title = "Copied";
+  const copied = await writeText(text, button);
+  button.classList.toggle("copied", copied);
+  button.title = copied ? "Copied" : "The browser does not let this page copy";
   setTimeout(() => {
     button.classList.remove("copied");
     button.title = "Copy";
   }, 1500);
+}
+
+/** Browsers have no clipboard for a page that comes over plain http from another machine. */
+async function writeText(text, button) {
+  try {
+    if (navigator.clipboard) {
+      await navigator.clipboard.writeText(text);
+      return true;
+    }
+  } catch (error) {
+    if (!(error instanceof DOMException)) throw error; // refused: try as without one
+  }
+  return copySelected(text, button.closest("dialog") ?? document.body);
+}
+
+/** The old way: text that is selected somewhere on the page, for as long as copying takes. */
+function copySelected(text, parent) {
+  const focused = document.activeElement;
+  const selection = getSelection();
+  const ranges = Array.from({ length: selection.rangeCount }, (_, at) => selection.getRangeAt(at));
+  const box = h("textarea", { class: "copied-text", readonly: true, "aria-hidden": "true" });
+  box.value = text;
+  parent.append(box);
+  box.select();
+  const copied = document.execCommand("copy");
+  box.remove();
+  focused?.focus({ preventScroll: true });
+  selection.removeAllRanges();
+  for (const range of ranges) selection.addRange(range);
+  return copied;
 }

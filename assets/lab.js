@@ -48,9 +48,10 @@ export class Lab {
   }
 
   async open() {
-    await this.page.attempt(() => this.page.modelBar.refresh());
     this.measure.refresh();
     this.race.open();
-    this.dialog.showModal();
+    if (!this.dialog.open) this.dialog.showModal();
+    await this.page.attempt(() => this.page.modelBar.refresh());
+    this.measure.refresh();
   }
 }

@@ -1,6 +1,7 @@
 /* The engine's log, which grows while its dialog is open. */
 
 import { h } from "./dom.js";
+import { Latest } from "./requests.js";
 
 const LOOK_EVERY = 1000;
 
@@ -8,16 +9,19 @@ export class Log {
   /** page: { call } */
   constructor(root, page) {
     this.page = page;
+    this.readings = new Latest();
     this.dialog = root.querySelector("#log-dialog");
     this.lines = root.querySelector("#log-lines");
   }
 
   async open() {
-    this.dialog.showModal();
+    const isLatest = this.readings.begin();
+    if (!this.dialog.open) this.dialog.showModal();
     this.lines.replaceChildren();
     let after = 0;
-    while (this.dialog.open) {
+    while (this.dialog.open && isLatest()) {
       const added = await this.page.call("log", { after }).catch(() => []);
+      if (!isLatest()) return;
       for (const line of added) {
         this.lines.append(h("span", { class: `level-${line.level}` }, `${line.text.trimEnd()}\n`));
         after = line.number;

@@ -4,13 +4,17 @@ import { addressed, Chat } from "./chat.js";
 import { Connection } from "./connection.js";
 import { dressDialogs } from "./dialogs.js";
 import { dressButtons } from "./dom.js";
+import { Drafts } from "./drafts.js";
 import { Figures } from "./figures.js";
+import { guardComposition } from "./keys.js";
 import { Lab } from "./lab.js";
 import { Log } from "./log.js";
 import { ModelBar } from "./modelbar.js";
 import { Models } from "./models.js";
+import { InOrder } from "./requests.js";
 import { SettingsForm } from "./settings.js";
 import { Sidebar } from "./sidebar.js";
+import { Kept } from "./storage.js";
 import { Surroundings } from "./surroundings.js";
 import { Tooltip } from "./tooltip.js";
 import { Train } from "./train.js";
@@ -25,12 +29,15 @@ class Page {
     this.root = bridge.element.querySelector(".forerun");
     dressButtons(this.root);
     dressDialogs(this.root);
-    this.connection = new Connection(bridge, {
-      hello: (hello) => this.hello(hello),
+    guardComposition(document);
+    const handlers = {
+      hello: (hello, asked) => this.hello(hello, asked),
       event: (event, number) => this.event(event, number),
-      online: (online) => this.surroundings.showOnline(online),
+      online: (online) => this.online(online),
       conversation: () => this.chat.conversation,
-    });
+    };
+    const last = new Kept(window, "sessionStorage", "forerun-session");
+    this.connection = new Connection(bridge, handlers, last);
     this.buildParts();
     this.listen();
   }
@@ -74,7 +81,7 @@ class Page {
       settings: this.settings,
       lastPrompt: () => this.transcript.lastPrompt(),
     });
-    const refresh = () => this.refreshModels();
+    const refresh = () => this.attempt(() => this.refreshModels());
     this.models = new Models(this.$("#models-body"), { call, toast, use, refresh });
   }
 
@@ -84,8 +91,8 @@ class Page {
     this.transcript = new Transcript(
       { scroller: this.$("#transcript"), list: this.$("#messages"), toEnd: this.$("#to-end") },
       {
-        regenerate: (id) => attempt(() => call("regenerate", { message: id })),
-        edit: (id, text) => attempt(() => call("edit", { message: id, text })),
+        regenerate: (id) => this.chat.change("regenerate", { message: id }),
+        edit: (id, text) => this.chat.change("edit", { message: id, text }),
         showFigures: (entry) => this.showFigures(entry),
         newChat: () => this.chat.open(null),
         openSettings: (field) => this.openSettings(field),
@@ -98,17 +105,18 @@ class Page {
     this.tooltip = new Tooltip(this.$("#tip"), this.$("#transcript"), (element) =>
       this.transcript.tokenOf(element),
     );
+    const views = new InOrder();
     this.viewBar = new ViewBar(this.root, {
-      changed: (changes) => attempt(() => call("view", { changes })),
+      changed: (changes) => views.run(() => attempt(() => call("view", { changes }))),
       viewChanged: (view) => this.transcript.setView(view),
     });
     const { root, transcript, figures, viewBar } = this;
     this.chat = new Chat({
       ...{ root, call, attempt, transcript, figures, viewBar },
+      drafts: new Drafts(new Kept(window, "localStorage", "forerun-drafts")),
       changed: () => this.drawWelcome(),
-      begun: () => this.sidebar.redraw(),
-      opened: () => {
-        this.sidebar.redraw();
+      chosen: () => {
+        this.sidebar.markCurrent();
         this.surroundings.closeDrawers();
       },
     });
@@ -152,14 +160,19 @@ class Page {
   }
 
   start() {
-    return this.connection.start(addressed());
+    return this.connection.start();
   }
 
-  hello(hello) {
+  online(online) {
+    this.surroundings.showOnline(online);
+    if (online) this.chat.makeSure();
+  }
+
+  hello(hello, asked) {
     this.root.hidden = false;
     this.settings.build(hello.fields, hello.preferences.settings);
     this.viewBar.show(hello.preferences.view);
-    this.chat.draw(hello.chat);
+    this.chat.greet(hello.chat, asked);
     this.sidebar.changed(hello.conversations);
     this.models.showDownloads(hello.downloads);
     this.modelBar.start(hello.engine, hello.preferences).then(() => this.drawWelcome());
@@ -172,7 +185,7 @@ class Page {
 
   event(event, number) {
     if (this.chat.takes(event)) this.chat.event(event, number);
-    else if (event.k === "conversations") this.sidebar.changed(event.items);
+    else if (event.k === "conversations") this.sidebar.changed(event);
     else if (event.k === "engine") this.engineChanged(event);
     else if (event.k === "lab") this.lab.measure.show(event);
     else if (event.k === "race") this.lab.race.show(event);
@@ -215,10 +228,10 @@ class Page {
   async trim(message) {
     const changes = { overflow: "trim" };
     const done = await this.attempt(async () => {
-      this.settings.show(await this.connection.call("settings", { changes }));
-      await this.connection.call("regenerate", { message });
+      await this.settings.change(changes);
     });
-    if (done) this.surroundings.toast("The oldest messages are left out from now on (Settings).");
+    if (done && (await this.chat.change("regenerate", { message })))
+      this.surroundings.toast("The oldest messages are left out from now on (Settings).");
   }
 
   openSettings(field = null) {
@@ -227,10 +240,12 @@ class Page {
   }
 
   async openModels(model = null) {
-    await this.attempt(() => this.modelBar.refresh());
-    this.$("#models-dialog").showModal();
-    this.models.showCatalogue(this.modelBar.targets ?? [], model);
+    const dialog = this.$("#models-dialog");
+    if (!dialog.open) dialog.showModal();
+    this.models.showCatalogue(this.modelBar.targets, model);
     this.models.changeFolders("list");
+    await this.attempt(() => this.modelBar.refresh());
+    this.models.showCatalogue(this.modelBar.targets, model);
   }
 
   openTrain() {

@@ -1,79 +1,119 @@
 /* Markdown to elements. marked only cuts the text into tokens; every element is made here,
-   from text, so nothing a model writes becomes HTML. Images are named, never fetched. */
+   from text, so nothing a model writes becomes HTML. Images are named, never fetched.
+
+   A kind of token says how it is drawn:
+   open(token, parent, painter)   the element that its parts go into; none: it goes into parent itself
+   parts(token)                   the tokens in it
+   fits(old, token)               whether what `old` opened can hold this one; none: it cannot
+   paint(token, inner, painter)   draw what is no token
+   grow(old, token, inner, painter)   go on painting where `old` ended; false: it has to be drawn anew */
 
 import { copyText, h, icon } from "./dom.js";
 
+const PART_LINES = 40;
 const SAFE_LINK = /^(https?:|mailto:)/i;
 
-/** Render one block token of marked into `parent` with the painter of its block. */
-export function renderBlock(token, parent, painter) {
-  painter.within(token.raw ?? "", () => {
-    const render = RENDERERS[token.type] ?? renderOther;
-    render(token, parent, painter);
-  });
-}
+const always = () => true;
+const tokensOf = (token) => token.tokens ?? [];
+const element = (tag) => ({ open: () => h(tag), parts: tokensOf, fits: always });
+const literal = (textOf) => ({
+  paint: (token, parent, painter) => painter.text(parent, textOf(token)),
+});
 
-function renderAll(tokens, parent, painter) {
-  for (const token of tokens ?? []) renderBlock(token, parent, painter);
-}
-
-const wrap = (tag) => (token, parent, painter) => {
-  const element = h(tag);
-  parent.append(element);
-  renderAll(token.tokens, element, painter);
+const PLAIN_TEXT = {
+  paint: (token, parent, painter) => painter.textWithEntities(parent, token.text ?? token.raw),
+  grow: (old, token, parent, painter) => {
+    if (old.text === undefined || !token.text?.startsWith(old.text)) return false;
+    const added = token.text.slice(old.text.length);
+    if (/[&;]/.test(added)) return false; // an entity may have become whole
+    painter.text(parent, added);
+    return true;
+  },
 };
 
-const nothing = () => {};
+const HOLDER = { parts: tokensOf, fits: always };
 
-const RENDERERS = {
-  space: nothing,
-  def: nothing,
-  paragraph: wrap("p"),
-  blockquote: wrap("blockquote"),
-  strong: wrap("strong"),
-  em: wrap("em"),
-  del: wrap("del"),
-  hr: (token, parent) => parent.append(h("hr")),
-  br: (token, parent) => parent.append(h("br")),
-  heading: (token, parent, painter) =>
-    wrap(`h${Math.min(6, token.depth + 2)}`)(token, parent, painter),
-  list: renderList,
-  code: renderCode,
-  codespan: (token, parent, painter) => {
-    const code = h("code");
-    parent.append(code);
-    painter.text(code, token.text);
+const KINDS = {
+  space: {},
+  def: {},
+  paragraph: element("p"),
+  blockquote: element("blockquote"),
+  strong: element("strong"),
+  em: element("em"),
+  del: element("del"),
+  hr: { open: () => h("hr") },
+  br: { open: () => h("br") },
+  heading: {
+    open: ({ depth }) => h(`h${Math.min(6, depth + 2)}`),
+    parts: tokensOf,
+    fits: (old, token) => old.depth === token.depth,
   },
-  table: renderTable,
-  link: renderLink,
-  image: (token, parent, painter) => {
-    const label = h("span", { class: "image-name", title: "Images in replies are not fetched" });
-    parent.append(label);
-    painter.text(label, token.text || token.href);
+  list: {
+    open: ({ ordered, start }) =>
+      h(ordered ? "ol" : "ul", { start: ordered && start !== 1 ? start : null }),
+    parts: ({ items }) => items,
+    fits: (old, token) => old.ordered === token.ordered && old.start === token.start,
   },
-  html: (token, parent, painter) => painter.text(parent, token.raw),
-  escape: (token, parent, painter) => painter.text(parent, token.text),
-  checkbox: (token, parent) =>
-    parent.append(h("input", { type: "checkbox", disabled: true, checked: token.checked })),
+  list_item: {
+    open: ({ task }) => h("li", { class: task ? "task" : null }),
+    parts: tokensOf,
+    fits: (old, token) => old.task === token.task,
+  },
+  code: {
+    open: openCode,
+    paint: ({ text }, code, painter) => paintLines(text, code, painter),
+    fits: (old, token) => old.lang === token.lang && old.codeBlockStyle === token.codeBlockStyle,
+    grow: (old, token, code, painter) => {
+      if (!token.text.startsWith(old.text) || !old.raw.includes("\n")) return false;
+      paintLines(token.text.slice(old.text.length), code, painter);
+      return true;
+    },
+  },
+  codespan: { open: () => h("code"), ...literal(({ text }) => text) },
+  table: {
+    open: openTable,
+    parts: ({ rows }) => rows.map((cells) => rowOf(cells, "td")),
+    fits: (old, token) =>
+      rowOf(old.header).raw === rowOf(token.header).raw && `${old.align}` === `${token.align}`,
+  },
+  row: {
+    open: () => h("tr"),
+    parts: ({ cells, tag }) => cells.map((cell) => cellOf(cell, tag)),
+  },
+  cell: {
+    open: ({ cell, tag }) => h(tag, { style: cell.align ? `text-align: ${cell.align}` : null }),
+    parts: ({ cell }) => tokensOf(cell),
+  },
+  link: { open: openLink, parts: tokensOf },
+  image: {
+    open: () => h("span", { class: "image-name", title: "Images in replies are not fetched" }),
+    ...literal(({ text, href }) => text || href),
+  },
+  html: literal(({ raw }) => raw),
+  escape: literal(({ text }) => text),
+  checkbox: {
+    open: ({ checked }) => h("input", { type: "checkbox", disabled: true, checked }),
+  },
 };
 
-function renderOther(token, parent, painter) {
-  if (token.tokens) renderAll(token.tokens, parent, painter);
-  else painter.textWithEntities(parent, token.text ?? token.raw);
-}
-
-function renderList(token, parent, painter) {
-  const list = h(token.ordered ? "ol" : "ul");
-  if (token.ordered && token.start !== 1) list.start = token.start;
-  parent.append(list);
-  for (const item of token.items) {
-    const entry = h("li", { class: item.task ? "task" : null });
-    list.append(entry);
-    painter.within(item.raw, () => renderAll(item.tokens, entry, painter));
+/**
+ * Lines of code, some in each part: the browser lays out a part anew as a whole when text comes to
+ * it, which takes long for thousands of tokens.
+ */
+function paintLines(text, code, painter) {
+  let part = code.lastElementChild;
+  for (const line of text.match(/[^\n]*\n|[^\n]+$/g) ?? []) {
+    const full = part && Number(part.dataset.lines) >= PART_LINES;
+    if (!part || full) code.append((part = h("span", { class: "lines", "data-lines": "0" })));
+    painter.text(part, line);
+    part.dataset.lines = Number(part.dataset.lines) + (line.endsWith("\n") ? 1 : 0);
   }
 }
 
-function renderCode(token, parent, painter) {
+/** How a token is drawn. */
+export const kindOf = (token) => KINDS[token.type] ?? (token.tokens ? HOLDER : PLAIN_TEXT);
+
+function openCode(token, painter) {
   if (/^\s*(```|~~~)/.test(token.raw)) painter.skipLine();
   const code = h("code");
   const copy = h("button", { type: "button", class: "copy-code", title: "Copy" });
@@ -81,37 +121,34 @@ function renderCode(token, parent, painter) {
   copy.addEventListener("click", () => copyText(code.textContent, copy));
   const language = (token.lang ?? "").split(/\s/)[0];
   const head = h("div", { class: "code-head" }, h("span", {}, language || "text"), copy);
-  parent.append(h("div", { class: "code-block" }, head, h("pre", { tabindex: "0" }, code)));
-  painter.text(code, token.text);
+  return [h("div", { class: "code-block" }, head, h("pre", { tabindex: "0" }, code)), code];
 }
 
-function renderTable(token, parent, painter) {
-  const row = (cells, tag) => {
-    const line = h("tr");
-    cells.forEach((cell, column) => {
-      const align = token.align[column];
-      const element = h(tag, { style: align ? `text-align: ${align}` : null });
-      line.append(element);
-      renderAll(cell.tokens, element, painter);
-    });
-    return line;
-  };
-  const head = h("thead", {}, row(token.header, "th"));
+// marked has no tokens for rows and cells, and no text of theirs that could be looked for.
+const cellOf = (cell, tag) => ({ type: "cell", raw: cell.text, cell, tag, unplaced: true });
+
+const rowOf = (cells, tag) => ({
+  type: "row",
+  raw: cells.map(({ text }) => text).join("|"),
+  cells,
+  tag,
+  unplaced: true,
+});
+
+function openTable(token, painter, drawAll) {
+  const [head, body] = [h("thead"), h("tbody")];
+  drawAll([rowOf(token.header, "th")], head, painter);
   painter.skipLine();
   painter.skipLine();
-  const body = h("tbody", {}, ...token.rows.map((cells) => row(cells, "td")));
-  const table = h("table", {}, head, body);
-  parent.append(h("div", { class: "table-frame", tabindex: "0" }, table));
+  return [h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, head, body)), body];
 }
 
-function renderLink(token, parent, painter) {
-  const link = h("a");
-  if (SAFE_LINK.test(token.href)) {
-    link.href = token.href;
-    link.target = "_blank";
-    link.rel = "noopener noreferrer nofollow";
-    link.title = token.href;
-  }
-  parent.append(link);
-  renderAll(token.tokens, link, painter);
+function openLink({ href }) {
+  const isSafe = SAFE_LINK.test(href);
+  return h("a", {
+    href: isSafe ? href : null,
+    target: isSafe ? "_blank" : null,
+    rel: isSafe ? "noopener noreferrer nofollow" : null,
+    title: isSafe ? href : null,
+  });
 }

@@ -4,6 +4,7 @@ import { h, setText } from "./dom.js";
 import { labelled, numberInput, select } from "./fields.js";
 import { seconds, sentence } from "./format.js";
 import { drafterName, modelName } from "./names.js";
+import { Latest, once } from "./requests.js";
 import { resultsOf } from "./results.js";
 
 const BUSY = new Set(["running", "stopping"]);
@@ -12,6 +13,8 @@ export class Measure {
   /** page: { call, attempt, close, modelBar, settings } */
   constructor(root, page) {
     this.page = page;
+    this.requests = new Latest();
+    this.begin = once(() => this.startChosen());
     this.build(root);
   }
 
@@ -83,14 +86,14 @@ export class Measure {
     const wanted = chosen.length ? new Set([JSON.stringify(chosen)]) : new Set(['["ngram"]']);
     for (const value of chosen) wanted.add(JSON.stringify([value]));
     this.ways.replaceChildren(...ways.map((way) => wayBox(way, wanted)));
-    this.start.disabled = !target;
+    this.start.disabled = !target || this.page.modelBar.stale;
   }
 
   drawForm() {
     this.pastedRow.hidden = this.source.value !== "pasted";
   }
 
-  async begin() {
+  async startChosen() {
     const boxes = [...this.ways.querySelectorAll("input:checked")];
     await this.ask("lab_start", {
       target: this.page.modelBar.pair().target,
@@ -103,11 +106,12 @@ export class Measure {
   }
 
   async ask(action, args = {}) {
+    const isLatest = this.requests.begin();
     setText(this.problem, "");
     try {
       await this.page.call(action, args);
     } catch (error) {
-      setText(this.problem, sentence(error.message));
+      if (isLatest()) setText(this.problem, sentence(error.message));
     }
   }
 
@@ -147,15 +151,13 @@ export class Measure {
 
   /** What is recommended becomes what is loaded; drafting is on auto then. */
   async apply(target, drafters) {
-    const { call, attempt, close, modelBar, settings } = this.page;
+    const { attempt, close, modelBar, settings } = this.page;
     close();
     modelBar.target.setValues([target]);
     modelBar.chooseDrafters(drafters);
     await attempt(async () => {
       if (drafters.length) {
-        const values = await call("settings", { changes: { speculate: "auto" } });
-        settings.show(values);
-        modelBar.settingsChanged(values);
+        await settings.change({ speculate: "auto" });
       }
       await modelBar.refresh();
       await modelBar.load();

@@ -4,6 +4,7 @@ import { Combobox } from "./combobox.js";
 import { h } from "./dom.js";
 import { bytes, count, sentence, times } from "./format.js";
 import { drafterName, learnNames, modelName } from "./names.js";
+import { Latest, once } from "./requests.js";
 import { Tuning } from "./tuning.js";
 
 const LOAD_SETTINGS = ["context_length", "threads", "gpu_layers", "numerics"];
@@ -18,13 +19,14 @@ export class ModelBar {
     this.status = root.querySelector("#engine-status");
     this.loadButton = root.querySelector("#load");
     // A failed request has been told in a toast by then.
+    this.load = once(() => this.loadChosen());
     this.loadButton.addEventListener("click", () => this.load().catch(() => {}));
     const onAction = (action) => this.act(action);
     this.target = new Combobox(root.querySelector("#target-box"), {
       label: "Target",
       placeholder: "Choose a model",
       multiple: false,
-      onChange: () => this.targetChanged(),
+      onChange: () => this.targetChanged().catch(() => {}),
       onAction,
     });
     this.tuning = new Tuning(() => this.drawButton());
@@ -38,18 +40,27 @@ export class ModelBar {
     });
     this.engine = { loaded: null, progress: null, error: null };
     this.settings = {};
+    this.targets = [];
+    this.requests = new Latest();
+    this.fresh = Promise.resolve();
+    this.stale = true;
   }
 
-  /** The first choice shown: what is loaded, else what was loaded last. */
+  /** The first choice shown: what is loaded, else what was loaded last; later on the user's. */
   async start(engine, preferences) {
     this.settings = preferences.settings;
+    if (!this.begun) this.chooseFirst(engine, preferences);
+    this.begun = true;
+    this.show(engine);
+    await this.refresh();
+  }
+
+  chooseFirst(engine, preferences) {
     const fresh = { target: preferences.target, drafters: preferences.drafters };
     if (!preferences.target) fresh.drafters = ["ngram"];
     const pair = engine.pair ?? fresh;
     this.target.setValues(pair.target ? [pair.target] : []);
     this.drafters.setValues(this.tuning.adopt(pair.drafters));
-    this.show(engine);
-    await this.refresh();
   }
 
   pair() {
@@ -78,9 +89,48 @@ export class ModelBar {
     this.drawButton();
   }
 
-  /** Ask again which models there are and what can draft for the chosen target. */
-  async refresh() {
-    const options = await this.page.call("options", { target: this.pair().target });
+  /**
+   * Ask again which models there are and what can draft for the chosen target. Until that is
+   * known nothing can be chosen or loaded: the list on show is of another target.
+   */
+  refresh() {
+    const { target } = this.pair();
+    this.setStale(target !== this.listed);
+    this.fresh = this.ask(target, this.requests.begin());
+    return this.fresh;
+  }
+
+  /** Ends when the lists are those of the latest request. */
+  async ask(target, isLatest) {
+    let options;
+    try {
+      options = await this.page.call("options", { target });
+    } catch (error) {
+      if (!isLatest()) return this.fresh;
+      this.goBack();
+      throw error;
+    }
+    if (!isLatest()) return this.fresh;
+    this.listed = target;
+    this.showOptions(options);
+    this.setStale(false);
+    return null;
+  }
+
+  /** The lists could not be had: the target is again the one that they are of. */
+  goBack() {
+    if (this.listed === undefined) return;
+    this.target.setValues(this.listed === null ? [] : [this.listed]);
+    this.setStale(false);
+  }
+
+  setStale(stale) {
+    this.stale = stale;
+    this.drafters.setStale(stale);
+    this.drawButton();
+  }
+
+  showOptions(options) {
     learnNames([...options.targets, ...options.drafters]);
     if (!this.engine.progress) this.showLoaded(this.engine);
     this.targets = options.targets;
@@ -123,7 +173,9 @@ export class ModelBar {
     this.page.openModels(model);
   }
 
-  async load() {
+  /** With the lists of the target that is chosen, however often it changed just before. */
+  async loadChosen() {
+    await this.fresh;
     const pair = this.pair();
     if (!pair.target) {
       this.target.open();
@@ -149,7 +201,7 @@ export class ModelBar {
     const same = this.isLoaded();
     const current = this.isCurrent();
     this.loadButton.title = same && !current ? "Load again with the changed settings" : "";
-    this.loadButton.disabled = Boolean(progress);
+    this.loadButton.disabled = Boolean(progress) || this.stale;
     this.loadButton.classList.toggle("primary", !current);
     this.loadButton.textContent = progress ? "Loading" : same ? "Reload" : "Load";
   }

@@ -2,6 +2,7 @@
 
 import { h, setText } from "./dom.js";
 import { bytes, seconds } from "./format.js";
+import { Latest, once } from "./requests.js";
 
 const STATES = {
   waiting: "waiting",
@@ -15,6 +16,8 @@ export class Models {
   /** page: { call, toast, use, refresh } */
   constructor(root, page) {
     this.page = page;
+    this.listings = new Latest();
+    this.folderChanges = new Latest();
     this.rows = new Map();
     this.active = new Set();
     this.targets = [];
@@ -87,7 +90,7 @@ export class Models {
     if (this.active.has(option.value)) {
       row.append(h("small", {}, "downloading"));
     } else if (option.action) {
-      row.append(this.button("Download", () => this.fetch({ model: option.value })));
+      row.append(this.button("Download", () => this.tell("fetch", { model: option.value })));
     } else if (option.reason) {
       row.append(h("small", {}, option.reason));
     } else {
@@ -98,31 +101,37 @@ export class Models {
 
   /** step: "list", or "add" or "remove" with a path */
   async changeFolders(step, path = "") {
+    const isLatest = this.folderChanges.begin();
+    const written = this.folder.value;
     setText(this.folderProblem, "");
     try {
       const folders = await this.page.call("folders", { step, path });
+      if (step === "add" && this.folder.value === written) this.folder.value = "";
+      if (step !== "list") this.page.refresh();
+      if (!isLatest()) return;
       const remove = (folder) => this.button("Remove", () => this.changeFolders("remove", folder));
       const rows = folders.map((folder) =>
         h("li", {}, h("span", { class: "row-text" }, folder), remove(folder)),
       );
       this.folders.replaceChildren(...rows);
-      if (step === "add") this.folder.value = "";
-      if (step !== "list") await this.page.refresh();
     } catch (error) {
-      setText(this.folderProblem, error.message);
+      if (isLatest()) setText(this.folderProblem, error.message);
     }
   }
 
   async listFiles() {
+    const isLatest = this.listings.begin();
     const repository = this.repository.value.trim();
     setText(this.problem, "");
     this.files.replaceChildren(h("li", {}, "Asking the Hub"));
     try {
       const files = await this.page.call("repository", { repository });
+      if (!isLatest()) return;
       const rows = files.map((file) => this.fileRow(repository, file));
       this.files.replaceChildren(...rows);
       if (!rows.length) setText(this.problem, "This repository has no GGUF files.");
     } catch (error) {
+      if (!isLatest()) return;
       this.files.replaceChildren();
       setText(this.problem, error.message);
     }
@@ -131,13 +140,13 @@ export class Models {
   fileRow(repository, file) {
     const text = h("span", { class: "row-text" }, h("b", {}, file.name));
     text.append(h("small", {}, [file.quant, bytes(file.bytes)].filter(Boolean).join(" · ")));
-    const start = () => this.fetch({ repository, name: file.name });
+    const start = () => this.tell("fetch", { repository, name: file.name });
     return h("li", {}, text, this.button("Download", start));
   }
 
-  async fetch(what) {
+  async tell(action, args) {
     try {
-      await this.page.call("fetch", what);
+      await this.page.call(action, args);
     } catch (error) {
       this.page.toast(error.message);
     }
@@ -194,13 +203,13 @@ export class Models {
 
   buttonsFor({ id, state }) {
     const step = (label, name) =>
-      this.button(label, () => this.page.call("download", { id, step: name }));
+      this.button(label, () => this.tell("download", { id, step: name }));
     if (state === "running" || state === "waiting") return [step("Cancel", "cancel")];
     if (state === "done") return [step("Dismiss", "dismiss")];
     return [step("Retry", "retry"), step("Dismiss", "dismiss")];
   }
 
   button(label, onclick) {
-    return h("button", { type: "button", class: "button", onclick }, label);
+    return h("button", { type: "button", class: "button", onclick: once(onclick) }, label);
   }
 }

@@ -23,13 +23,42 @@ export class Painter {
     this.painted = -1;
     this.span = null;
     this.parent = null;
+    this.ending = [];
+    this.beforeEnding = firstGhost;
   }
 
-  /** Paint a piece of markdown by `paint`; afterwards go on behind it, syntax included. */
-  within(raw, paint) {
+  /** The block has become longer. */
+  extend(to) {
+    this.block = this.source.text.slice(this.from, to);
+    this.to = to;
+    for (const ghost of this.ending) ghost.remove();
+    this.ending = [];
+    this.nextGhost = this.beforeEnding;
+  }
+
+  /** Where it stands, to go on from there once more. */
+  state() {
+    const { at, nextGhost, painted, span, parent } = this;
+    return { at, nextGhost, painted, span, parent, length: span?.textContent.length };
+  }
+
+  /** Text that went into the same span since then is taken out of it. */
+  restore(state) {
+    const { length, ...place } = state;
+    Object.assign(this, place);
+    const text = this.span?.textContent;
+    if (text?.length > length) this.span.textContent = text.slice(0, length);
+  }
+
+  /** Go to where a piece of markdown stands; -1 if its text is not found in one piece. */
+  enter(raw) {
     const start = this.block.indexOf(raw, this.at);
     if (start >= 0) this.at = start;
-    paint();
+    return start;
+  }
+
+  /** The piece is painted: go on behind it, syntax included. */
+  leave(start, raw) {
     if (start >= 0) this.at = Math.max(this.at, start + raw.length);
   }
 
@@ -103,9 +132,14 @@ export class Painter {
     }
   }
 
-  /** The block is complete: ghosts of tokens that wrote its closing syntax. */
+  /** As far as it goes the block is complete: ghosts of tokens that wrote its closing syntax. */
   finish(parent) {
+    const before = parent.lastChild;
+    this.beforeEnding = this.nextGhost;
     this.ghosts(parent, this.source.firstFrom(this.to) - 1);
+    for (let ghost = parent.lastChild; ghost !== before; ghost = ghost.previousSibling) {
+      this.ending.push(ghost);
+    }
   }
 }
 

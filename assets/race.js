@@ -2,6 +2,7 @@
 
 import { h, setText } from "./dom.js";
 import { length, percent, rate, sentence, share } from "./format.js";
+import { Latest, once } from "./requests.js";
 import { KIND, TEXT } from "./source.js";
 
 const KIND_CLASS = { a: "accepted", c: "correction", b: "bonus", p: "plain" };
@@ -12,6 +13,8 @@ export class Race {
   /** page: { call, lastPrompt() } */
   constructor(root, page) {
     this.page = page;
+    this.requests = new Latest();
+    const begin = once(() => this.ask("race_start", { text: this.prompt.value }));
     this.prompt = h("textarea", { id: "race-prompt", rows: "2" });
     this.start = h("button", { type: "submit", class: "button primary" }, "Start the race");
     this.again = h("button", { type: "button", class: "button", hidden: true }, "Replay");
@@ -33,7 +36,7 @@ export class Race {
     );
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.ask("race_start", { text: this.prompt.value });
+      begin();
     });
     this.stop.addEventListener("click", () => this.ask("race_stop"));
     this.again.addEventListener("click", () => this.replay());
@@ -48,11 +51,12 @@ export class Race {
   }
 
   async ask(action, args = {}) {
+    const isLatest = this.requests.begin();
     setText(this.problem, "");
     try {
       await this.page.call(action, args);
     } catch (error) {
-      setText(this.problem, sentence(error.message));
+      if (isLatest()) setText(this.problem, sentence(error.message));
     }
   }
 

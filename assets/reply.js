@@ -1,8 +1,8 @@
 /* The body of one reply: rendered markdown or bare tokens, redrawn only where it changed. */
 
 import { lexer } from "./vendor/marked/marked.esm.js";
+import { drawAll } from "./drawing.js";
 import { visible } from "./format.js";
-import { renderBlock } from "./markdown.js";
 import { ghostsOf, Painter, tokenSpan } from "./painter.js";
 import { Source, TEXT } from "./source.js";
 
@@ -73,46 +73,67 @@ export class Reply {
     }
   }
 
-  /** Blocks before the last one with content cannot change any more: lex from there. */
+  /**
+   * Blocks before the last one with content cannot change any more, but for a list, which what
+   * follows may belong to: lex from there. Blocks that begin where they did go on growing.
+   */
   drawBlocks() {
     const kept = this.stableBlocks();
-    for (const block of this.blocks.splice(kept)) block.node?.remove();
-    const start = kept ? this.blocks[kept - 1].end : 0;
-    let offset = start;
+    const before = this.blocks.splice(kept).filter(({ node }) => node);
+    let offset = kept ? this.blocks[kept - 1].end : 0;
     let contentEnd = this.contentEnd(kept);
-    for (const token of lexer(this.source.text.slice(start), { gfm: true })) {
+    for (const token of lexer(this.source.text.slice(offset), { gfm: true })) {
       const end = offset + token.raw.length;
-      const block = { from: offset, end, empty: token.type === EMPTY_LINES, node: null };
-      if (!block.empty) {
-        block.node = this.drawBlock(token, block, contentEnd);
+      if (token.type === EMPTY_LINES) this.blocks.push({ end, empty: true });
+      else {
+        if (before[0]?.from !== offset) drop(before);
+        const block = before.shift() ?? this.newBlock(offset, end, contentEnd);
+        this.drawBlock(block, token, end);
+        this.blocks.push(block);
         contentEnd = end;
       }
-      this.blocks.push(block);
       offset = end;
     }
+    drop(before);
   }
 
-  drawBlock(token, block, contentEnd) {
+  newBlock(from, end, contentEnd) {
     const node = document.createElement("div");
     node.className = "block";
-    const firstGhost = this.source.firstFrom(contentEnd);
-    const painter = new Painter(this.source, block.from, block.end, firstGhost);
-    renderBlock(token, node, painter);
-    painter.finish(node.querySelector("code") ?? node.lastElementChild ?? node);
     this.element.append(node);
-    return node;
+    const painter = new Painter(this.source, from, end, this.source.firstFrom(contentEnd));
+    return { from, end, node, painter, drawn: null, empty: false };
+  }
+
+  drawBlock(block, token, end) {
+    const { node, painter } = block;
+    painter.extend(end);
+    block.drawn = drawAll([token], node, painter, block.drawn);
+    const code = node.querySelector("pre .lines:last-child") ?? node.querySelector("code");
+    painter.finish(code ?? node.lastElementChild ?? node);
+    block.end = end;
+    block.type = token.type;
   }
 
   stableBlocks() {
-    let last = this.blocks.length - 1;
+    const last = this.contentBefore(this.blocks.length);
+    const earlier = this.contentBefore(last);
+    return Math.max(0, this.blocks[earlier]?.type === "list" ? earlier : last);
+  }
+
+  /** Where the last block with content before this one is, -1 if there is none. */
+  contentBefore(index) {
+    let last = index - 1;
     while (last >= 0 && this.blocks[last].empty) last -= 1;
-    return Math.max(0, last);
+    return last;
   }
 
   contentEnd(kept) {
-    for (let index = kept - 1; index >= 0; index -= 1) {
-      if (!this.blocks[index].empty) return this.blocks[index].end;
-    }
-    return 0;
+    return this.blocks[this.contentBefore(kept)]?.end ?? 0;
   }
+}
+
+/** Blocks that the longer text has no more. */
+function drop(blocks) {
+  for (const { node } of blocks.splice(0)) node.remove();
 }

@@ -1,6 +1,7 @@
 /* The settings form, built from the server's table of fields. Every change is kept at once. */
 
 import { h, setText } from "./dom.js";
+import { InOrder } from "./requests.js";
 
 const GROUP_NOTES = {
   Reply: "Used from the next reply on.",
@@ -14,9 +15,17 @@ export class SettingsForm {
     this.root = root;
     this.page = page;
     this.inputs = new Map();
+    this.typed = new Set();
+    this.saves = new InOrder();
   }
 
+  /** The form, once; after that only the values may be others. */
   build(fields, values) {
+    if (!this.inputs.size) this.buildRows(fields);
+    this.show(values);
+  }
+
+  buildRows(fields) {
     const groups = Map.groupBy
       ? Map.groupBy(fields, (field) => field.group)
       : groupBy(fields, (field) => field.group);
@@ -30,7 +39,6 @@ export class SettingsForm {
       ),
     );
     this.root.replaceChildren(...parts);
-    this.show(values);
   }
 
   row(field) {
@@ -46,6 +54,7 @@ export class SettingsForm {
     mark.append("?", help);
     const problem = h("p", { class: "field-error", id: `${id}-error`, role: "alert" });
     input.setAttribute("aria-describedby", `${id}-help ${id}-error`);
+    input.addEventListener("input", () => this.typed.add(field.name));
     input.addEventListener("change", () => this.save(field, input, problem));
     this.inputs.set(field.name, input);
     const label = h("label", { for: id }, field.label);
@@ -76,19 +85,34 @@ export class SettingsForm {
     });
   }
 
+  /** What is typed and not taken yet stays. */
   show(values) {
-    for (const [name, input] of this.inputs) input.value = values[name] ?? "";
+    for (const [name, input] of this.inputs) {
+      if (!this.typed.has(name)) input.value = values[name] ?? "";
+    }
+  }
+
+  /** Changes are made one after the other, so the last one stays. Gives all values. */
+  change(changes) {
+    return this.saves.run(async () => {
+      const values = await this.page.call("settings", { changes });
+      this.page.changed(values);
+      this.show(values);
+      return values;
+    });
   }
 
   async save(field, input, problem) {
+    const written = input.value;
     try {
-      const value = read(field, input);
-      const values = await this.page.call("settings", { changes: { [field.name]: value } });
-      this.page.changed(values);
+      const values = await this.change({ [field.name]: read(field, input) });
+      if (input.value !== written) return; // it has been typed on
+      this.typed.delete(field.name);
       setText(problem, "");
       input.removeAttribute("aria-invalid");
-      input.value = values[field.name] ?? "";
+      this.show(values);
     } catch (error) {
+      if (input.value !== written) return;
       setText(problem, `${error.message}. The last good value is still in use.`);
       input.setAttribute("aria-invalid", "true");
     }

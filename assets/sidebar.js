@@ -1,37 +1,76 @@
-/* The list of conversations: open, search, rename, delete with undo. */
+/* The list of conversations: open, search, show more, rename, delete with undo. */
 
 import { h, iconButton, setText } from "./dom.js";
+import { Latest, once } from "./requests.js";
 
 const SEARCH_PAUSE = 150;
+const PAGE = 200;
 
 export class Sidebar {
   /** page: { call, toast, open, current } */
   constructor(root, page) {
     this.page = page;
+    this.items = [];
+    this.limit = PAGE;
+    this.requests = new Latest();
+    this.renaming = false;
     this.list = root.querySelector("#conversation-list");
     this.empty = root.querySelector("#conversation-empty");
     this.search = root.querySelector("#conversation-search");
+    this.more = root.querySelector("#conversation-more");
+    this.more.addEventListener("click", () => {
+      this.limit += PAGE;
+      this.find();
+    });
     this.search.addEventListener("input", () => {
+      this.setStale(true);
+      this.limit = PAGE;
+      this.requests.begin(); // what is on its way answers an older text
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.find(), SEARCH_PAUSE);
     });
   }
 
   async find() {
-    const text = this.search.value.trim();
-    this.draw(await this.page.call("search", { text }));
+    clearTimeout(this.timer);
+    const isLatest = this.requests.begin();
+    this.setStale(true);
+    const args = { text: this.search.value.trim(), limit: this.limit };
+    try {
+      const found = await this.page.call("search", args);
+      if (isLatest()) this.draw(found);
+    } catch {
+      if (isLatest()) this.setStale(false); // a toast has told it by then
+    }
   }
 
-  /** The list has changed on the server. */
-  changed(items) {
-    if (this.search.value.trim()) this.find();
-    else this.draw(items);
+  /** The list has changed on the server: it sends the beginning of the whole. */
+  changed(found) {
+    if (this.search.value.trim() || this.limit > PAGE) {
+      this.find();
+      return;
+    }
+    this.requests.begin();
+    this.draw(found);
   }
 
-  draw(items) {
+  /** While a list is out of date nothing in it can be pressed. */
+  setStale(stale) {
+    this.list.inert = stale && !this.renaming;
+    this.more.disabled = stale;
+    this.list.classList.toggle("stale", stale);
+  }
+
+  draw({ items, more }) {
     this.items = items;
-    this.list.replaceChildren(...items.map((item) => this.row(item)));
-    this.empty.hidden = items.length > 0;
+    this.more.hidden = !more;
+    this.setStale(false);
+    if (!this.renaming) this.drawRows();
+  }
+
+  drawRows() {
+    this.list.replaceChildren(...this.items.map((item) => this.row(item)));
+    this.empty.hidden = this.items.length > 0;
     const searching = this.search.value.trim();
     setText(
       this.empty,
@@ -40,8 +79,13 @@ export class Sidebar {
   }
 
   /** Another conversation is the current one. */
-  redraw() {
-    this.draw(this.items);
+  markCurrent() {
+    for (const row of this.list.children) {
+      const isCurrent = row.dataset.id === String(this.page.current());
+      const button = row.querySelector(".conversation");
+      if (isCurrent) button?.setAttribute("aria-current", "true");
+      else button?.removeAttribute("aria-current");
+    }
   }
 
   row(item) {
@@ -60,29 +104,35 @@ export class Sidebar {
     const row = h("li", { "data-id": item.id }, open);
     row.append(
       iconButton("edit", `Rename ${item.title}`, () => this.rename(row, item)),
-      iconButton("trash", `Delete ${item.title}`, () => this.remove(item)),
+      iconButton(
+        "trash",
+        `Delete ${item.title}`,
+        once(() => this.remove(item)),
+      ),
     );
     return row;
   }
 
+  /** The list stands still while a title is typed: what came meanwhile is drawn afterwards. */
   rename(row, item) {
     const box = h("input", { type: "text", class: "rename", "aria-label": "New title" });
     box.value = item.title;
-    let done = false;
-    const finish = async (save) => {
-      if (done) return;
-      done = true;
+    this.renaming = true;
+    const finish = once(async (save) => {
       const title = box.value.trim();
-      let shown = item.title;
+      box.readOnly = true;
       try {
         if (save && title && title !== item.title) {
           await this.page.call("rename", { conversation: item.id, title });
-          shown = title;
+          this.items = this.items.map((one) => (one.id === item.id ? { ...one, title } : one));
         }
+      } catch {
+        // a toast has told it by then: the old title is shown again
       } finally {
-        row.replaceWith(this.row({ ...item, title: shown }));
+        this.renaming = false;
+        this.drawRows();
       }
-    };
+    });
     box.addEventListener("keydown", (event) => {
       if (event.key === "Enter") finish(true);
       if (event.key === "Escape") finish(false);
@@ -94,12 +144,16 @@ export class Sidebar {
   }
 
   async remove(item) {
-    await this.page.call("delete", { conversation: item.id });
+    try {
+      await this.page.call("delete", { conversation: item.id });
+    } catch {
+      return; // a toast has told it by then
+    }
     const shown = this.page.current() === item.id;
     if (shown) this.page.open(null);
     const undo = async () => {
       await this.page.call("restore", { conversation: item.id });
-      if (shown) this.page.open(item.id);
+      if (shown && this.page.current() === null) this.page.open(item.id);
     };
     this.page.toast(`Deleted “${item.title}”`, { label: "Undo", run: undo });
   }

@@ -53,6 +53,7 @@ export class Surroundings {
   /** A yes or no question; resolves to true or false. */
   ask({ title, text, yes }) {
     const dialog = this.root.querySelector("#ask-dialog");
+    if (dialog.open) return Promise.resolve(false); // one question at a time
     const [go, no] = [dialog.querySelector("#ask-yes"), dialog.querySelector("#ask-no")];
     setText(dialog.querySelector("#ask-title"), title);
     setText(dialog.querySelector("#ask-text"), text);

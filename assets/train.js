@@ -3,6 +3,7 @@
 import { Curve } from "./curve.js";
 import { h, setText } from "./dom.js";
 import { bytes, count, seconds, sentence } from "./format.js";
+import { Latest, once } from "./requests.js";
 import { TrainForm } from "./trainform.js";
 
 const STAGES = {
@@ -18,6 +19,7 @@ export class Train {
   constructor(root, page) {
     this.page = page;
     this.job = null;
+    this.requests = new Latest();
     this.intro = h(
       "p",
       { class: "group-note" },
@@ -46,8 +48,24 @@ export class Train {
     await this.refresh();
   }
 
-  async refresh() {
-    this.showOptions(await this.page.call("train_options", {}));
+  refresh() {
+    return this.ask("train_options", {});
+  }
+
+  async ask(action, args) {
+    const isLatest = this.requests.begin();
+    this.setStale(true);
+    try {
+      const options = await this.page.call(action, args);
+      if (isLatest()) this.showOptions(options);
+    } finally {
+      if (isLatest()) this.setStale(false);
+    }
+  }
+
+  /** Targets and names that are taken may be others by now: nothing is started from the old ones. */
+  setStale(stale) {
+    this.form.submit.inert = this.form.target.inert = this.data.inert = stale;
   }
 
   showOptions(options) {
@@ -77,7 +95,7 @@ export class Train {
       yes: "Delete",
     };
     if (!(await this.page.ask(question))) return;
-    this.showOptions(await this.page.call("train_delete", { name }));
+    await this.ask("train_delete", { name });
   }
 
   /** job: the server's, null when there is none */
@@ -169,8 +187,9 @@ function figuresText({ stage, done, total, seconds_left: left, loss }) {
 const ahead = (position) => (position === 0 ? "next token" : `${position + 1} ahead`);
 
 function button(label, onclick, kind = "button") {
-  const act = () => Promise.resolve(onclick()).catch(() => {}); // a toast has told it by then
-  return h("button", { type: "button", class: kind, onclick: act }, label);
+  const act = once(onclick);
+  const press = () => act().catch(() => {}); // a toast has told it by then
+  return h("button", { type: "button", class: kind, onclick: press }, label);
 }
 
 function endText(state, message) {

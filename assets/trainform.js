@@ -3,6 +3,7 @@
 import { h, setText } from "./dom.js";
 import { numberInput } from "./fields.js";
 import { bytes, count } from "./format.js";
+import { Latest, once } from "./requests.js";
 
 const KINDS = [
   ["medusa", "Medusa heads", "Quick to train and cheap to run. A few tokens ahead."],
@@ -17,12 +18,13 @@ export class TrainForm {
     this.page = page;
     this.options = { targets: [], taken: [], free_bytes: 0 };
     this.named = false;
-    this.forecasts = 0;
+    this.forecasts = new Latest();
+    this.begin = once(() => this.start());
     this.possible = true;
     this.element = h("form", { class: "train-form" });
     this.element.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.start();
+      this.begin();
     });
     this.element.addEventListener("input", () => this.changed());
     this.build();
@@ -119,15 +121,14 @@ export class TrainForm {
 
   /** Whether it will pay, said before any time is spent; only the last answer counts. */
   async askForecast() {
-    this.forecasts += 1;
-    const number = this.forecasts;
+    const isLatest = this.forecasts.begin();
     let answer = { text: "", pays: null, bytes: null, possible: true };
     try {
       answer = await this.page.call("train_forecast", this.wishes());
     } catch {
       // A form that is half filled in has no forecast; Start says what is wrong with it.
     }
-    if (number !== this.forecasts) return;
+    if (!isLatest()) return;
     this.possible = answer.possible;
     this.drawEstimate(answer.bytes);
     setText(this.forecast, answer.text);

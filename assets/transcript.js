@@ -7,6 +7,7 @@ import { footerOf } from "./replyfooter.js";
 import { notesOf } from "./replynotes.js";
 
 const NEAR_END = 48;
+const AT_END = 1;
 
 export class Transcript {
   /** actions: { regenerate, edit, showFigures, newChat, openSettings, trim, canTrim, saveAgain,
@@ -19,19 +20,32 @@ export class Transcript {
     this.messages = new Map();
     this.view = "rendered";
     this.atEnd = true;
+    this.top = 0;
     scroller.addEventListener("scroll", () => this.onScroll(), { passive: true });
     toEnd.addEventListener("click", () => this.scrollToEnd());
-    new ResizeObserver(() => this.keepEnd()).observe(list);
+    const resizes = new ResizeObserver(() => this.keepEnd());
+    for (const part of [list, scroller]) resizes.observe(part);
   }
 
+  /** A message that is being edited stays as it is, if it is still there. */
   draw(messages) {
+    const edited = [...this.messages.values()].filter(({ isEditing }) => isEditing);
     this.list.replaceChildren();
     this.messages.clear();
-    for (const message of messages) {
-      if (message.role === "user") this.addUser(message.id, message.content);
-      else this.drawReply(message);
+    for (const { id, role, content, ...reply } of messages) {
+      const kept = edited.find((one) => one.id === id && one.text === content);
+      if (kept) this.add(kept);
+      else if (role === "user") this.addUser(id, content);
+      else this.drawReply({ id, ...reply });
     }
     this.scrollToEnd();
+  }
+
+  /** What is drawn is not the chosen conversation (any more): nothing in it can be pressed. */
+  setStale(stale) {
+    this.list.inert = stale;
+    this.list.classList.toggle("stale", stale);
+    this.list.setAttribute("aria-busy", String(stale));
   }
 
   drawReply(message) {
@@ -48,10 +62,13 @@ export class Transcript {
 
   addUser(id, text) {
     if (this.messages.has(id)) return;
-    const message = new UserMessage(id, text, this.actions);
-    this.list.append(message.element);
-    this.messages.set(id, message);
+    this.add(new UserMessage(id, text, this.actions));
     this.scrollToEnd();
+  }
+
+  add(message) {
+    this.list.append(message.element);
+    this.messages.set(message.id, message);
   }
 
   /** The user's last message, null in an empty chat. */
@@ -153,19 +170,34 @@ export class Transcript {
     return { token, rejected, number: Number(number), drafters: entry.details.drafters ?? [] };
   }
 
+  /**
+   * Any step upwards, however small, lets go of the end; coming near it again takes hold. Text that
+   * gets shorter moves the view up too, but leaves it at the end.
+   */
   onScroll() {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
-    this.atEnd = scrollHeight - scrollTop - clientHeight < NEAR_END;
+    const left = scrollHeight - scrollTop - clientHeight;
+    if (scrollTop < this.top && left > AT_END) this.atEnd = false;
+    else if (scrollTop > this.top && left < NEAR_END) this.atEnd = true;
+    else if (left <= AT_END) this.atEnd = true;
+    this.top = scrollTop;
     this.toEnd.hidden = this.atEnd;
   }
 
+  /** The user may have moved since the last event told of it. */
   keepEnd() {
-    if (this.atEnd) this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.onScroll();
+    if (this.atEnd) this.toTheEnd();
   }
 
   scrollToEnd() {
     this.atEnd = true;
     this.toEnd.hidden = true;
-    this.keepEnd();
+    this.toTheEnd();
+  }
+
+  toTheEnd() {
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.top = this.scroller.scrollTop;
   }
 }

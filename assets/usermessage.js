@@ -1,6 +1,7 @@
 /* A message of the user's: its text, its buttons, and the form that edits it. */
 
 import { copyText, h, iconButton } from "./dom.js";
+import { once } from "./requests.js";
 
 export class UserMessage {
   /** actions: { edit(id, text) }, which resolves to true when the new text was taken. */
@@ -20,6 +21,10 @@ export class UserMessage {
     this.element = h("article", name, this.body, this.buttons);
   }
 
+  get isEditing() {
+    return this.body.hidden;
+  }
+
   startEdit() {
     const box = h("textarea", { class: "edit-box", "aria-label": "Edit your message" });
     box.value = this.text;
@@ -28,7 +33,12 @@ export class UserMessage {
       form.remove();
       this.body.hidden = this.buttons.hidden = false;
     };
-    const send = () => this.actions.edit(this.id, box.value).then((sent) => sent && close());
+    const send = once(async () => {
+      box.readOnly = true;
+      const sent = await this.actions.edit(this.id, box.value);
+      box.readOnly = false;
+      if (sent) close();
+    });
     const hint = h("p", { class: "edit-hint" }, "The messages below will be replaced.");
     const cancel = h("button", { type: "button", class: "button", onclick: close }, "Cancel");
     const submit = h("button", { type: "submit", class: "button primary" }, "Send");
@@ -39,7 +49,7 @@ export class UserMessage {
         event.stopPropagation();
         close();
       }
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      if (event.key === "Enter" && !event.shiftKey) {
         event.preventDefault();
         send();
       }

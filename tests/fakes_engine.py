@@ -75,7 +75,13 @@ PLAIN = "Hello! This is a short reply from a script, with a few words to look at
 SLOW_PACE = 40
 """Tokens a second of a reply to a message with the word "slowly"."""
 
-REPLIES = {"hostile": HOSTILE, "hello": PLAIN}
+PROGRAM = "Here it is:\n\n```python\n" + "".join(
+    f"def step_{number}(value):\n    return value * {number} + offset[{number}]\n\n"
+    for number in range(300)
+)
+"""A block of code that is never closed, of some 7,000 tokens."""
+
+REPLIES = {"hostile": HOSTILE, "hello": PLAIN, "program": PROGRAM}
 
 
 def tokens_of(text: str) -> list[str]:

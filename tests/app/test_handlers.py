@@ -197,9 +197,9 @@ def test_a_closed_page_stops_its_run(page: Page, engine: FakeEngine) -> None:
     engine.pace = 20
     conversation = page.send("3000 tokens")
     page.wait_for("tok")
-    session = page.services.sessions.close(page.session)
+    session = page.services.sessions.get(page.session)
     assert session is not None
-    page.services.chat.close_session(session)
+    page.services.chat.leave(session)
     other = Page.__new__(Page)
     other.handlers, other.services = page.handlers, page.services
     other.session = page.handlers.hello({"conversation": conversation})["session"]

@@ -103,3 +103,13 @@ def test_what_looks_like_a_script_is_not_in_the_streamed_value() -> None:
     envelope = asyncio.run(read())
     assert "<" not in envelope
     assert json.loads(envelope)["events"] == [{"text": "<script>alert(1)</script>"}]
+
+
+def test_events_name_their_conversation_and_envelopes_their_session() -> None:
+    sessions = Sessions()
+    page = sessions.create()
+    page.conversation = 7
+    sessions.to_conversation(7, {"k": "x"})
+    told = page.since(0)
+    assert told["session"] == page.id
+    assert told["events"] == [{"k": "x", "c": 7}]

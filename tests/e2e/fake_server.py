@@ -28,7 +28,7 @@ def reset(services: Services) -> None:
     services.chat.close()
     services.lab.close()
     end_training(services)
-    for conversation in services.chat.conversations():
+    for conversation in services.chat.conversations(limit=100_000)["items"]:
         services.chat.delete(conversation["id"])
     for download in services.shelf.downloads():
         services.shelf.dismiss(download.id)
@@ -63,8 +63,12 @@ def load_first(services: Services) -> None:
 def listen(services: Services) -> None:
     for line in sys.stdin:
         if line.strip() == "reset":
-            reset(services)
-            print("reset", flush=True)
+            answer = "failed"  # the test is told, and finds the reason in the log
+            try:
+                reset(services)
+                answer = "reset"
+            finally:
+                print(answer, flush=True)
 
 
 def main() -> None:

@@ -144,7 +144,7 @@ def test_half_a_character_in_a_message_becomes_a_whole_one(
     messages = attacker.ask("open", opened)["result"]["messages"]
     assert messages[0]["content"] == "one� two�"
     attacker.ask("rename", {**opened, "title": f"a{HALF}"})
-    assert attacker.ask("search", {"text": "one�"})["result"][0]["title"] == "a�"
+    assert attacker.ask("search", {"text": "one�"})["result"]["items"][0]["title"] == "a�"
     attacker.ask("settings", {"changes": {"system_prompt": HALF}})
     attacker.still_works()
 
@@ -161,7 +161,7 @@ def test_a_stored_half_character_does_not_keep_a_chat_from_opening(
         store.execute("update conversations set title = cast(x'e9' as text)")
     shown = attacker.ask("open", opened)["result"]["messages"][0]
     assert shown["content"].startswith("h�") and shown["details"] == {"a": "�"}
-    assert attacker.ask("search", {"text": ""})["result"][0]["title"] == "�"
+    assert attacker.ask("search", {"text": ""})["result"]["items"][0]["title"] == "�"
 
 
 @pytest.mark.parametrize(

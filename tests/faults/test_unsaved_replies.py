@@ -132,7 +132,8 @@ def test_neither_regenerate_nor_edit_destroys_anything_on_a_full_disk(
     before = page.ask("open", conversation=conversation)["result"]["messages"]
     disk.fill(*changes)
     which = 1 if action == "regenerate" else 0
-    answer = page.ask(action, message=before[which]["id"], text="hello, edited")
+    text = {} if action == "regenerate" else {"text": "hello, edited"}
+    answer = page.ask(action, message=before[which]["id"], **text)
     if "error" not in answer:
         page.wait_for("end", 2)
     assert ("error" in answer) == (changes != ["update"])
