@@ -140,6 +140,8 @@ class LiveReply:
         }
         if not event.exact:
             self.details["exact"] = False
+        if event.identical:
+            self.details["identical"] = True
         return self.end(event.finish)
 
     def _figures(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from engine.data.errors import BadOptionError
 from engine.data.request import (
     CHAT_SAMPLING,
     LONGEST_REPLY,
+    USUAL_NUMERICS,
     Acceptance,
     Coupling,
     DraftMode,
@@ -58,7 +59,7 @@ class Settings:
     context_length: int = _LOADING.context_length
     threads: int = _LOADING.threads
     gpu_layers: int = _LOADING.gpu_layers
-    numerics: Numerics = _LOADING.numerics
+    numerics: Numerics = USUAL_NUMERICS
     combination: Combination = "first"
 
     def generate_request(

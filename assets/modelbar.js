@@ -239,7 +239,7 @@ export class ModelBar {
         `context ${count(target.context_length)}`,
         `${bytes(memory)} in memory`,
       ];
-      if (width) parts.push(`strict numerics, up to ${width} tokens a pass`);
+      if (width > 1) parts.push("greedy text identical with and without drafting");
       parts.push(...Object.entries(loaded.predicted).map(predictedText));
       const all = loaded.has_chat_template ? notices : [...notices, NO_TEMPLATE];
       this.showMessage("ready", parts.join(" · "), all);

@@ -8,6 +8,10 @@ const NOT_EXACT =
   "Typical acceptance kept tokens that the target alone would have drawn more rarely; " +
   "choose the acceptance Exact in the settings for the target's own distribution";
 
+const IDENTICAL =
+  "Every token was computed with passes that agree bit for bit, so the text does not depend on " +
+  "drafts";
+
 /** actions: { showFigures(entry), regenerate(id) } */
 export function footerOf(entry, actions) {
   const text = entry.reply.source.text;
@@ -58,6 +62,7 @@ function figuresOf(details) {
     figures.push([`seed ${seed}`, title]);
   }
   if (details.exact === false) figures.push(["text changed by typical acceptance", NOT_EXACT]);
+  if (details.identical) figures.push(["identical with and without drafting", IDENTICAL]);
   if (finish) figures.push([FINISHES[finish] ?? finish, `model ${details.model}`]);
   return figures;
 }

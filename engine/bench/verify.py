@@ -23,6 +23,12 @@ from engine.data.request import (
 from engine.data.rounds import RoundTrace
 from engine.maths.randomness import CoupledStream
 
+LAW_TOKENS = 3
+"""Of each sampled beginning, compared."""
+
+_BEGINNING = 6
+"""Tokens that are asked for: enough for drafts of several tokens, which other rules verify."""
+
 NEAR_TIE = 1.0
 """Logits move by up to this much between kernels for one and for many rows (measured: 0.8)."""
 
@@ -46,12 +52,16 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class EqualityReport:
-    """differences with a gap up to `tolerance` are near-ties: kernels rounded differently."""
+    """differences with a gap up to `tolerance` are near-ties: kernels rounded differently.
+
+    long_drafts: rounds whose draft had two or more tokens; without any, the check says little.
+    """
 
     prompts: int
     identical: int
     tolerance: float
     differences: tuple[Difference, ...]
+    long_drafts: int = 0
 
     @property
     def ok(self) -> bool:
@@ -68,12 +78,18 @@ class EqualityReport:
 
 @dataclass(frozen=True, slots=True)
 class LawReport:
-    """Two-sample G-test of the first two tokens. detectable_tv: what these draws would notice."""
+    """Two-sample G-test of the first tokens. detectable_tv: what these draws would notice.
+
+    long_drafts: rounds among those tokens whose draft had two or more; without any, the rules for
+    such drafts were not tested.
+    """
 
     draws: int
     g: float
     p_value: float
     detectable_tv: float
+    tokens: int = LAW_TOKENS
+    long_drafts: int = 0
 
     @property
     def ok(self) -> bool:
@@ -90,6 +106,15 @@ class VerifyReport:
     def ok(self) -> bool:
         return self.greedy.ok and self.seeded.ok and (self.sampled is None or self.sampled.ok)
 
+    @property
+    def untested(self) -> tuple[str, ...]:
+        """Parts in which no draft of two or more tokens occurred."""
+        parts = {"greedy text": self.greedy, "seeded text": self.seeded}
+        named: dict[str, EqualityReport | LawReport] = {**parts}
+        if self.sampled is not None:
+            named["sampled law"] = self.sampled
+        return tuple(name for name, part in named.items() if not part.long_drafts)
+
     def to_json(self) -> dict[str, Any]:
         sampled = None
         if self.sampled is not None:
@@ -99,6 +124,7 @@ class VerifyReport:
             "greedy": self.greedy.to_json(),
             "seeded": self.seeded.to_json(),
             "sampled": sampled,
+            "untested": list(self.untested),
         }
 
 
@@ -114,6 +140,7 @@ def check_equality(
     For temperature > 0 the coupling "seed" is used: then the text depends on the seed alone.
     """
     differences = []
+    long_drafts = 0
     coupling: Coupling = "seed" if sampling.temperature > 0 else "best"
     for prompt in prompts:
         request = GenerateRequest(
@@ -123,11 +150,27 @@ def check_equality(
             drafting=DraftParams(speculate="off", coupling=coupling),
         )
         always = replace(request, drafting=DraftParams(speculate="always", coupling=coupling))
-        plain, speculative = _choices(generate(request)), _choices(generate(always))
+        drafted = generate(always)
+        long_drafts += count_long_drafts(drafted)
+        plain, speculative = _choices(generate(request)), _choices(drafted)
         if [choice.token for choice in plain] != [choice.token for choice in speculative]:
             differences.append(_difference(generate, request, plain, speculative))
-    return EqualityReport(
-        len(prompts), len(prompts) - len(differences), tolerance, tuple(differences)
+    identical = len(prompts) - len(differences)
+    return EqualityReport(len(prompts), identical, tolerance, tuple(differences), long_drafts)
+
+
+def count_long_drafts(events: Sequence[RunEvent], first_tokens: int | None = None) -> int:
+    """Rounds whose draft is two or more tokens deep: verified by the rules for longer drafts.
+
+    first_tokens: of the reply; only rounds that decide one of these count.
+    """
+    rounds = [event for event in events if isinstance(event, RoundTrace)]
+    end = math.inf
+    if first_tokens is not None and rounds:
+        end = rounds[0].position + first_tokens
+    return sum(
+        one.position < end and max((node.depth for node in one.proposed), default=0) >= 2
+        for one in rounds
     )
 
 
@@ -206,29 +249,42 @@ def top_two_gap(
 
 
 def check_law(
-    generate: Generate, prompt: TrialPrompt, sampling: SamplingParams, draws: int
+    generate: Generate, prompts: Sequence[TrialPrompt], sampling: SamplingParams, draws: int
 ) -> LawReport:
-    """First two tokens, `draws` times plain and `draws` times speculative, other seeds each."""
-    request = GenerateRequest(messages=(Message("user", prompt.text),), max_tokens=2)
+    """The first tokens of a reply, `draws` times plain and `draws` times speculative, other seeds
+    each. Of the prompts, one is taken at whose beginning long drafts occur."""
+    request = GenerateRequest(
+        messages=(Message("user", "-"),),
+        max_tokens=_BEGINNING,
+        sampling=sampling,
+        drafting=DraftParams("always", draft_max=_BEGINNING - 1),
+    )
+    request = _most_drafted(generate, request, prompts)
     samples: list[list[tuple[int, ...]]] = []
-    modes: tuple[Speculate, ...] = ("off", "always")
-    for offset, speculate in enumerate(modes):
-        drafting = DraftParams(speculate, draft_max=2)
-        samples.append(
-            [
-                _tokens(
-                    generate(
-                        replace(
-                            request,
-                            sampling=replace(sampling, seed=2 * draw + offset),
-                            drafting=drafting,
-                        )
-                    )
-                )
-                for draw in range(draws)
-            ]
-        )
-    return compare_samples(samples[0], samples[1])
+    long_drafts = 0
+    for offset, speculate in enumerate(_MODES):
+        drafting = replace(request.drafting, speculate=speculate)
+        samples.append([])
+        for draw in range(draws):
+            seeded = replace(sampling, seed=2 * draw + offset)
+            events = generate(replace(request, sampling=seeded, drafting=drafting))
+            samples[-1].append(_tokens(events)[:LAW_TOKENS])
+            long_drafts += count_long_drafts(events, LAW_TOKENS)
+    return replace(compare_samples(samples[0], samples[1]), long_drafts=long_drafts)
+
+
+_MODES: tuple[Speculate, ...] = ("off", "always")
+
+
+def _most_drafted(
+    generate: Generate, request: GenerateRequest, prompts: Sequence[TrialPrompt]
+) -> GenerateRequest:
+    """The request with the prompt whose beginning has most long drafts, on one try each.
+
+    Chosen by its drafts, never by its text, so the comparison stays fair.
+    """
+    asked = [replace(request, messages=(Message("user", one.text),)) for one in prompts]
+    return max(asked, key=lambda one: count_long_drafts(generate(one), LAW_TOKENS))
 
 
 def compare_samples(

@@ -24,6 +24,7 @@ from engine.cli.bench_output import BenchFiles, Conditions, sample_line, time_le
 from engine.cli.bench_peer import add_peer_options, chosen_settings, peer_plan
 from engine.cli.engine_access import load_shown, open_engine
 from engine.cli.options import (
+    add_numerics_option,
     add_sampling_options,
     existing_file,
     sampling_params,
@@ -48,6 +49,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--ctx", type=int, default=4096, metavar="N")
     parser.add_argument("--threads", type=int, default=0, metavar="N")
     parser.add_argument("--gpu-layers", type=int, default=-1, metavar="N")
+    add_numerics_option(parser)
     parser.add_argument(
         "--fixed", type=int, action="append", default=[], metavar="K", help="also a fixed length K"
     )
@@ -139,6 +141,7 @@ def _modes(arguments: argparse.Namespace, stack: contextlib.ExitStack) -> list[B
             context_length=arguments.ctx,
             threads=arguments.threads,
             gpu_layers=arguments.gpu_layers,
+            numerics=arguments.numerics,
         )
         load_shown(client, request, verbose=arguments.verbose)
         pid, predicted = functools.partial(_pid, client), functools.partial(_predicted, client)

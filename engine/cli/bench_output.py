@@ -44,6 +44,7 @@ class Conditions:
     sampling: dict[str, Any]
     machine: str
     prompts: int
+    numerics: str = "fast"
 
     @classmethod
     def of(cls, arguments: argparse.Namespace, prompts: int) -> Conditions:
@@ -61,6 +62,7 @@ class Conditions:
             sampling=asdict(sampling_params(arguments)),
             machine=f"{cpu.model}, {cpu.physical_cores} cores",
             prompts=prompts,
+            numerics=arguments.numerics,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -79,7 +81,12 @@ class Conditions:
             ("drafters", "; ".join(self.drafters)),
             ("machine", f"{self.machine}, {self.threads} threads"),
             ("reply", f"{self.max_tokens} tokens, {how}"),
+            ("numerics", self.numerics),
         ]
+
+
+_UNSAID = {"numerics": "fast"}
+"""What files that do not say it were measured with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +123,7 @@ class BenchFiles:
         except MISREAD as error:
             raise BadOptionError(f"{self.json_file} is not a bench's file: {error!r}") from error
         now = self.conditions.to_json()
+        then = _UNSAID | then
         other = [name for name in now if name != "prompts" and then.get(name) != now[name]]
         if other:
             raise BadOptionError(

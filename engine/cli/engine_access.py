@@ -45,5 +45,6 @@ def load_shown(client: EngineClient, request: LoadRequest, *, verbose: bool) -> 
     for notice in loaded.notices:
         print(f"forerun: {notice}", file=sys.stderr)
     if verbose and loaded.strict_width is not None:
-        print(f"strict numerics: passes of up to {loaded.strict_width} rows", file=sys.stderr)
+        widths = ", ".join(map(str, loaded.strict_widths))
+        print(f"strict numerics: passes of {widths} rows", file=sys.stderr)
     return loaded

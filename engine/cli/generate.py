@@ -188,6 +188,8 @@ def _footer(finished: Finished) -> str:
         parts.append(f"mean accepted length {stats.mean_accepted_length:.2f}")
     if not finished.exact:
         parts.append("typical acceptance: not the text of the target alone")
+    if finished.identical:
+        parts.append("identical with and without drafting")
     parts.append(f"finish: {finished.finish}")
     parts.append(f"seed {finished.seed}")
     return " · ".join(parts)

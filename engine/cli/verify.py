@@ -48,7 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
         report = _check(client, prompts, arguments, strict=loaded.strict_width is not None)
     if arguments.json:
         head = {"target": arguments.target, "drafter": arguments.drafter}
-        width = {"numerics": arguments.numerics, "strict_width": loaded.strict_width}
+        width = {
+            "numerics": arguments.numerics,
+            "strict_width": loaded.strict_width,
+            "strict_widths": list(loaded.strict_widths),
+        }
         print(json_text({**head, **width, **report.to_json()}))
     else:
         print("\n".join(_lines(report)))
@@ -74,7 +78,7 @@ def _check(
     law = None
     if arguments.draws:
         print(f"drawing {2 * arguments.draws} sampled beginnings ...", file=sys.stderr)
-        law = check_law(generate, prompts[0], sampling, arguments.draws)
+        law = check_law(generate, prompts, sampling, arguments.draws)
     return VerifyReport(greedy, seeded, law)
 
 
@@ -83,15 +87,24 @@ def _lines(report: VerifyReport) -> list[str]:
     law = report.sampled
     if law is not None:
         lines.append(
-            f"sampled law: p = {law.p_value:.3f} over {law.draws} draws each way; differences "
+            f"sampled law of {law.tokens} tokens: p = {law.p_value:.3f} over {law.draws} draws each"
+            f" way, {law.long_drafts} drafts of two or more; differences "
             f"below {law.detectable_tv:.2f} total variation would not show"
+        )
+    if report.untested:
+        lines.append(
+            f"no draft of two or more tokens occurred in: {', '.join(report.untested)}; "
+            "there the rules for such drafts were not tested"
         )
     lines.append("exact" if report.ok else "NOT EXACT: please report this pair")
     return lines
 
 
 def _equality(name: str, report: EqualityReport) -> list[str]:
-    lines = [f"{name}: {report.identical} of {report.prompts} identical to plain decoding"]
+    lines = [
+        f"{name}: {report.identical} of {report.prompts} identical to plain decoding, "
+        f"{report.long_drafts} drafts of two or more tokens"
+    ]
     for difference in report.differences:
         tie = "a near-tie" if difference.gap <= report.tolerance else "NOT a near-tie"
         lines.append(

@@ -66,7 +66,7 @@ class CostModel:
         return tuple(wider - narrower for narrower, wider in itertools.pairwise(passes))
 
     def _table(self, width: int) -> float:
-        return _between(self._pass, width) + self._position * _between(self._per_cached, width)
+        return between(self._pass, width) + self._position * between(self._per_cached, width)
 
     def draft_seconds(self, drafter: str) -> float:
         """One draft step; 0 until the drafter has drafted or was measured."""
@@ -87,7 +87,7 @@ class CostModel:
         self._slowness *= ratio**_SPEED_WEIGHT
         self._seen[width] = self._seen.get(width, 0) + 1
         new = width not in self._measured  # what was filled in is corrected faster
-        self._pass[width] = _between(self._pass, width) * ratio ** (
+        self._pass[width] = between(self._pass, width) * ratio ** (
             _NEW_WEIGHT if new else _TABLE_WEIGHT
         )
 
@@ -121,7 +121,7 @@ class CostModel:
 _FEW_TOKENS = 4
 
 
-def _between(table: Mapping[int, float], width: int) -> float:
+def between(table: Mapping[int, float], width: int) -> float:
     """Measured, else a straight line between or beyond measured widths; 0 in an empty table."""
     known = table.get(width)
     if known is not None:

@@ -39,6 +39,8 @@ class Finished:
     """The end of a run. text: the whole reply. stats: its figures, one definition for everyone.
 
     exact: whether the text follows the target's own distribution; typical acceptance changes it.
+    identical: whether it is the same byte for byte with and without drafting, by the numerics and
+    by how it was drawn.
     """
 
     text: str
@@ -49,6 +51,7 @@ class Finished:
     seed: int
     stats: Stats
     exact: bool = True
+    identical: bool = False
 
     @classmethod
     def before_anything(cls, seed: int | None) -> Finished:
@@ -66,6 +69,7 @@ class Finished:
             "seed": self.seed,
             "stats": self.stats.to_json(),
             **({} if self.exact else {"exact": False, "acceptance": "typical"}),
+            **({"identical": True} if self.identical else {}),
         }
 
 

@@ -87,7 +87,8 @@ class SpeedSummary:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSummary:
-    """What is in memory after a load. strict_width: widest bit-identical pass, None if fast.
+    """What is in memory after a load. strict_width: widest bit-identical pass, None if fast: text
+    with and without drafting is then the same byte for byte. strict_widths: of the passes.
 
     speed: None where nothing was measured, because nothing drafts.
     """
@@ -99,6 +100,7 @@ class LoadedSummary:
     strict_width: int | None
     notices: tuple[str, ...] = ()
     speed: SpeedSummary | None = None
+    strict_widths: tuple[int, ...] = ()
 
     @property
     def memory_bytes(self) -> int:

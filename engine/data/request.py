@@ -9,7 +9,7 @@ from engine.data.errors import BadOptionError
 
 Role = Literal["system", "user", "assistant"]
 Speculate = Literal["off", "always", "auto"]
-Numerics = Literal["fast", "strict"]
+Numerics = Literal["auto", "fast", "strict"]
 Coupling = Literal["best", "seed"]
 DraftMode = Literal["sampled", "argmax"]
 Acceptance = Literal["exact", "typical"]
@@ -146,6 +146,10 @@ class GenerateRequest:
         return self.drafting.acceptance == "typical" and self.sampling.temperature > 0.0
 
 
+USUAL_NUMERICS: Numerics = "auto"
+"""Of the commands and the page."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
     """What should be in memory afterwards.
@@ -154,6 +158,8 @@ class LoadRequest:
     drafter: a drafter expression such as "first(ngram,model:qwen-coder-0.5b)", or None.
     context_length: tokens (0: the model's own, at most 8192). threads: 0 means physical cores.
     gpu_layers: -1 means all layers when the build has a GPU.
+    numerics: strict makes text with and without drafting identical byte for byte; auto does so
+    where it costs little, see engine.measure.exact_widths.
     """
 
     target: str

@@ -13,11 +13,13 @@ from llama_cpp import llama_cpp as native
 from numpy.typing import NDArray
 
 from engine.data.errors import IncompatiblePairError, NativeError
+from engine.data.widths import WidthClass
 from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.cache import KvCache
 from engine.llama.layers import FINAL_STATE, LayerInputs, PassListener, open_layer_inputs
 from engine.llama.model import Model
 from engine.llama.native_context import PREFILL_CHUNK, NativeContext, base_params
+from engine.llama.recording import PassRecorder
 from engine.llama.skipping import LayerSkipper
 from engine.llama.tree import tree_sequences
 from engine.maths.proposal import ROOT, Proposal
@@ -31,9 +33,10 @@ class ContextOptions:
     """context_length, max_rows in tokens. max_rows: widest pass with logits. max_leaves: of a tree.
 
     embeddings: passes with logits also return each row's final hidden state. flash_attention:
-    None leaves the choice to llama.cpp. exact_order: the cache holds what plain decoding would
-    leave, cell by cell; attention adds up in cell order, so anything else rounds differently.
-    skipper: leaves layers out on trial; not together with layer_inputs.
+    None leaves the choice to llama.cpp. exact: every pass that verifies has a width of this class,
+    and the cache holds what plain decoding would leave, cell by cell; attention adds up in cell
+    order, so anything else rounds differently.
+    skipper: leaves layers out on trial. recorder: see there. At most one of them and layer_inputs.
     layer_inputs: layers whose inputs every pass keeps. With FINAL_STATE among them every row of a
     prompt becomes an output, as llama.cpp has no other way to its hidden state.
     """
@@ -45,9 +48,10 @@ class ContextOptions:
     max_rollback: int = ROLLBACK
     embeddings: bool = False
     flash_attention: bool | None = None
-    exact_order: bool = False
+    exact: WidthClass | None = None
     layer_inputs: tuple[int, ...] = ()
     skipper: LayerSkipper | None = None
+    recorder: PassRecorder | None = None
 
 
 class Context(NativeContext):
@@ -74,6 +78,8 @@ class Context(NativeContext):
             )
         self.options = options
         self.listener: PassListener | None = None
+        self._pass_rows = 0
+        self._verified_from = 0
         self._feeds_outputs = FINAL_STATE in options.layer_inputs
         self._has_states = options.embeddings or self._feeds_outputs
         layers = layers or _layer_inputs(model, options.layer_inputs)
@@ -86,8 +92,10 @@ class Context(NativeContext):
             (f"a context of {options.context_length:,} tokens", "choose a smaller one"),
         )
         self._cache = KvCache(self._memory, model.sliding_window)
-        # llama.cpp rounds the length up; what was asked for is what counts.
-        self.length_limit = min(options.context_length, int(native.llama_n_ctx(self._handle)))
+        # llama.cpp rounds the length up; what was asked for is what counts. Filler needs cells too.
+        filler = options.exact.most_filler if options.exact is not None else 0
+        cells = int(native.llama_n_ctx(self._handle))
+        self.length_limit = min(options.context_length, cells - filler)
         if self._has_states and not self._probe_logits():
             self.close()
             raise IncompatiblePairError(
@@ -108,10 +116,13 @@ class Context(NativeContext):
         params.n_outputs_max_per_seq = params.n_outputs_max
         params.flash_attn_type = _FLASH_ATTENTION[options.flash_attention]
         params.kv_unified = True
-        params.swa_full = options.max_leaves > 1  # trees copy sequences: no cell reuse in a window
+        # Trees copy sequences: no cell reuse in a window. What it drops would depend on the drafts.
+        params.swa_full = options.max_leaves > 1 or options.exact is not None
         params.embeddings = self._has_states
         if options.skipper is not None:
             params.cb_eval = options.skipper.callback
+        if options.recorder is not None:
+            params.cb_eval = options.recorder.callback
         if recurrent:
             params.n_rs_seq = options.max_rollback
         return params
@@ -147,6 +158,10 @@ class Context(NativeContext):
         """Rows of a pass that can be cut back to its first one."""
         return min(self.options.max_rows, self.widest_undone + 1)
 
+    def layer_inputs(self, rows: int) -> NDArray[np.float32]:
+        """Of the first `rows` rows of the last pass, without its filler."""
+        return super().layer_inputs(self._pass_rows)[:rows]
+
     @property
     def widest_undone(self) -> int:
         """Rows of a pass that can be cut back altogether."""
@@ -161,6 +176,9 @@ class Context(NativeContext):
         if self.options.max_leaves > 1:  # a round that failed may have left its tree
             cache.drop_branches()
         common = cache.common(tokens)
+        if self.options.exact is not None and self.model.has_recurrent_state:
+            # How far such a state goes back depends on the passes that made it.
+            common = common if common == len(cache.tokens) else 0
         if self.listener is not None:
             common = min(common, self.listener.cut(common))
         if common < len(cache.tokens) and not cache.may_cut_to(common):
@@ -205,6 +223,7 @@ class Context(NativeContext):
         if self._has_states:
             # With embeddings on, llama.cpp makes every row of a pass an output.
             native.llama_set_embeddings(self.handle, outputs == len(tokens))
+        self._pass_rows = len(tokens)
         self._run(self._batch.fill(tokens, len(self.tokens), outputs=outputs))
         self.tokens.extend(tokens)
 
@@ -213,26 +232,38 @@ class Context(NativeContext):
 
         Row 0 follows last_token, row 1 + i follows node i. Call keep_path afterwards.
         """
-        start = len(self.tokens)
+        start = self._verified_from = len(self.tokens)
+        tokens = (last_token, *proposal.tokens)
         if proposal.is_chain:
-            logits = self.extend((last_token, *proposal.tokens))
+            logits = self.extend(self._filled(tokens))
         else:
             logits = self._verify_tree(last_token, proposal)
         if self.listener is not None:
-            self.listener.verified(start, (last_token, *proposal.tokens))
-        return logits
+            self.listener.verified(start, tokens)
+        return logits[: len(tokens)]
+
+    def _filler(self, rows: int) -> int:
+        """Rows that a pass of so many needs besides, to stay in the class of widths."""
+        return self.options.exact.filled(rows) - rows if self.options.exact is not None else 0
+
+    def _filled(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """A run of tokens with filler behind it, where no other row sees it."""
+        return (*tokens, *tokens[-1:] * self._filler(len(tokens)))
 
     def _verify_tree(self, last_token: int, proposal: Proposal) -> NDArray[np.float32]:
+        """Filler goes on below the last node: that branch is cut behind the kept path anyway."""
         start = len(self.tokens)
         leaves = proposal.leaves()
         if len(leaves) > self.options.max_leaves:
             raise ValueError(f"{len(leaves)} leaves, the context was made for fewer")
         self._cache.branch(len(leaves))
-        positions = [start, *(start + depth for depth in proposal.depths)]
-        sequences = tree_sequences(proposal)
-        tokens = (last_token, *proposal.tokens)
+        filled = proposal.lengthened(self._filler(1 + len(proposal)))
+        positions = [start, *(start + depth for depth in filled.depths)]
+        sequences = tree_sequences(filled)
+        tokens = (last_token, *filled.tokens)
         if self._has_states:
             native.llama_set_embeddings(self.handle, True)
+        self._pass_rows = len(tokens)
         self._run(self._batch.fill_tree(tokens, positions, sequences))
         return self._logits(len(tokens))
 
@@ -244,12 +275,13 @@ class Context(NativeContext):
 
     def _keep(self, last_token: int, proposal: Proposal, path: Sequence[int]) -> None:
         if proposal.is_chain:
-            self.truncate(len(self.tokens) - len(proposal) + len(path))
+            self.truncate(self._verified_from + 1 + len(path))
             return
         tokens = (last_token, *(proposal.tokens[node] for node in path))
-        if self.options.exact_order and tuple(path) != tuple(range(len(path))):
+        if self.options.exact is not None and tuple(path) != tuple(range(len(path))):
             self._drop_pass()
-            self._append(tokens, outputs=0)
+            self._append(self._filled(tokens), outputs=0)
+            self.truncate(self._verified_from + len(tokens))
             return
         branch = _branch_through(proposal, path[-1] if path else ROOT)
         self._cache.keep_branch(branch, tokens)

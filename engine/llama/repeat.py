@@ -28,10 +28,9 @@ def repeat_text(context: Context, times: int) -> None:
     length, memory, handle = len(context.tokens), _memory(context), context.handle
     if length * (times + 1) > context.length_limit:
         raise ValueError(f"{times + 1} times {length} tokens do not fit the context")
-    size = int(native.llama_state_seq_get_size(handle, _TEXT))
-    state = (ctypes.c_uint8 * size)()
-    if native.llama_state_seq_get_data(handle, state, size, _TEXT) != size:
-        raise NativeError("llama.cpp did not give out the state of a cache")
+    content = held_state(context)
+    size = len(content)
+    state = (ctypes.c_uint8 * size).from_buffer_copy(content)
     tokens = list(context.tokens)
     for copy in range(1, times + 1):
         if native.llama_state_seq_set_data(handle, state, size, _COPY) == 0:
@@ -40,6 +39,15 @@ def repeat_text(context: Context, times: int) -> None:
         native.llama_memory_seq_cp(memory, _COPY, _TEXT, -1, -1)
         native.llama_memory_seq_rm(memory, _COPY, -1, -1)
         context.tokens.extend(tokens)
+
+
+def held_state(context: Context) -> bytes:
+    """What the cache holds of the text, cell by cell. NativeError when llama.cpp refuses."""
+    size = int(native.llama_state_seq_get_size(context.handle, _TEXT))
+    state = (ctypes.c_uint8 * size)()
+    if native.llama_state_seq_get_data(context.handle, state, size, _TEXT) != size:
+        raise NativeError("llama.cpp did not give out the state of a cache")
+    return bytes(state)
 
 
 def _memory(context: Context) -> object:

@@ -111,6 +111,17 @@ class Proposal:
         """
         return self._only(range(min(count, len(self.tokens))))
 
+    def lengthened(self, count: int) -> Proposal:
+        """The same tree with its last token `count` times more, each below the one before."""
+        nodes = len(self.tokens)
+        return Proposal(
+            (*self.tokens, *self.tokens[-1:] * count),
+            (*self.parents, *range(nodes - 1, nodes - 1 + count)),
+            (*self.drafters, *self.drafters[-1:] * count),
+            (*self.distributions, *(None,) * count),
+            self.ballots,
+        )
+
     def ended_at(self, is_end: Callable[[int], bool]) -> Proposal:
         """The same tree without the nodes below a token that ends the reply.
 

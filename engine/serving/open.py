@@ -21,8 +21,8 @@ from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model
 from engine.models.memory import ModelPlan, estimate
-from engine.serving.plan import Loader, LoadPlan, Report
-from engine.serving.strict import StrictSetup
+from engine.serving.numerics import CHEAP, ExactSetup, NumericsChoice
+from engine.serving.plan import Loader, LoadPlan, Report, keeps_whole_windows
 from engine.serving.tuning import PairSpeed, Setup, Tuning
 from engine.text.chat import ChatTemplate
 from engine.text.tokenizer import PromptTokenizer
@@ -65,21 +65,23 @@ class Opener:
 
     def open(self, plan: LoadPlan, report: Report, *, thorough: bool = False) -> Loaded:
         """thorough: measures at length. When it fails, nothing is left open."""
-        strict, setup = self._setup(plan, report)
-        plan = replace(plan, threads=setup.threads)
+        usual = self.tuning.setup(plan)
+        plan = replace(plan, threads=usual.threads)
         capture = HiddenStateCapture()
         with contextlib.ExitStack() as opened:
-            model = self.loader.open_target(plan, setup.repack, report)
-            opened.callback(model.close)
-            if strict is None:
-                setup = self.tuning.with_attention(plan, setup, model, report)
+            target = _OpenTarget(self.loader, plan, report)
+            opened.callback(target.close)
+            usual = self.tuning.with_attention(plan, usual, target.model(usual.repack), report)
+            exact = NumericsChoice(self.tuning, target.model, report).choose(plan, usual)
+            setup = usual if exact is None else exact.setup
+            model = target.model(setup.repack)
             # A drafter may refer to the context: it is opened before it, and closed before it.
             caches = opened.enter_context(contextlib.ExitStack())
             earlier = _earlier_texts(plan, model)
             drafter = self._drafter(plan, setup, model, capture, earlier, report)
             if drafter is not None:
                 opened.callback(drafter.close)
-            options = _context_options(plan, setup, drafter, capture, exact=strict is not None)
+            options = _context_options(plan, setup, drafter, capture, exact)
             context = Context(model, options, self.abort)
             caches.callback(context.close)
             capture.connect(context)
@@ -93,7 +95,7 @@ class Opener:
             template = _chat_template(plan, model)
             opened.callback(template.close)
             resources = opened.pop_all()
-        width = WIDEST_PASS if strict is None else strict.width
+        width = WIDEST_PASS if options.exact is None else options.exact.widest
         return Loaded(
             plan=plan,
             context=context,
@@ -101,19 +103,13 @@ class Opener:
             template=template,
             tokenizer=PromptTokenizer(model.vocab),
             max_width=min(width, context.widest_verify),
-            summary=_summary(plan, context, drafter, template, strict),
+            summary=_summary(plan, context, drafter, template, exact),
             speed=speed,
             ranked=capture.ranked,
             earlier=earlier,
             resources=resources,
             held=[],
         )
-
-    def _setup(self, plan: LoadPlan, report: Report) -> tuple[StrictSetup | None, Setup]:
-        if plan.request.numerics != "strict":
-            return None, self.tuning.setup(plan)
-        strict = self.loader.strict_setup(plan, report)
-        return strict, Setup(plan.threads, strict.repack, not strict.flash_attention)
 
     def _drafter(
         self,
@@ -142,13 +138,34 @@ class Opener:
         return plan.drafter.open(build)
 
 
+class _OpenTarget:
+    """The target in one layout at a time: two of them need not fit into memory."""
+
+    def __init__(self, loader: Loader, plan: LoadPlan, report: Report) -> None:
+        self._loader = loader
+        self._plan = plan
+        self._report = report
+        self._model: Model | None = None
+
+    def model(self, repack: bool) -> Model:
+        """What it opened before is closed if it has the other layout."""
+        if self._model is None or self._model.options.repack != repack:
+            self.close()
+            self._model = self._loader.open_target(self._plan, repack, self._report)
+        return self._model
+
+    def close(self) -> None:
+        if self._model is not None:
+            self._model.close()
+            self._model = None
+
+
 def _context_options(
     plan: LoadPlan,
     setup: Setup,
     drafter: Drafter | None,
     capture: HiddenStateCapture,
-    *,
-    exact: bool,
+    exact: ExactSetup | None,
 ) -> ContextOptions:
     return ContextOptions(
         plan.context_length,
@@ -156,17 +173,10 @@ def _context_options(
         plan.threads,
         max_leaves=drafter.max_leaves if drafter is not None else 1,
         embeddings=drafter is not None and drafter.needs == "final hidden state",
-        flash_attention=_flash_attention(setup, exact),
-        exact_order=exact,
+        flash_attention=setup.flash_attention,
+        exact=None if exact is None else exact.widths,
         layer_inputs=capture.layers,
     )
-
-
-def _flash_attention(setup: Setup, exact: bool) -> bool | None:
-    """Where it is not exact, llama.cpp may refuse what it cannot do."""
-    if setup.plain_attention:
-        return False
-    return True if exact else None
 
 
 def _require_rollback(plan: LoadPlan, context: Context) -> None:
@@ -203,10 +213,10 @@ def _summary(
     context: Context,
     drafter: Drafter | None,
     template: ChatTemplate,
-    strict: StrictSetup | None,
+    exact: ExactSetup | None,
 ) -> LoadedSummary:
-    branches = drafter is not None and drafter.max_leaves > 1
-    memory = estimate(ModelPlan(plan.info, swa_full=branches), plan.context_length)
+    whole = keeps_whole_windows(plan.request.numerics, plan.drafter)
+    memory = estimate(ModelPlan(plan.info, swa_full=whole), plan.context_length)
     drafters = () if drafter is None else (_drafter_summary(drafter),)
     return LoadedSummary(
         request=plan.request,
@@ -222,6 +232,21 @@ def _summary(
         ),
         drafters=drafters,
         has_chat_template=template.is_builtin,
-        strict_width=None if strict is None else strict.width,
-        notices=tuple(map(shown, plan.notices)),
+        strict_width=None if exact is None else exact.widths.widest,
+        notices=(
+            *map(shown, plan.notices),
+            *(() if exact is None else _strict_notices(exact)),
+        ),
+        strict_widths=() if exact is None else exact.widths.widths,
     )
+
+
+def _strict_notices(exact: ExactSetup) -> tuple[str, ...]:
+    if exact.widths.widest == 1:
+        return (
+            "strict numerics: here no pass over several tokens agrees with another one bit for bit,"
+            " so nothing is drafted; fast numerics have no such limit",
+        )
+    if exact.added < CHEAP:
+        return ()
+    return (f"strict numerics: text takes {exact.added:.0%} longer here than with fast ones",)

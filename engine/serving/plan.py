@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
-from engine.data.errors import BadOptionError, MemoryLimitError, ModelFileError, RunError
+from engine.data.errors import MemoryLimitError, ModelFileError
 from engine.data.folders import DataFolder
 from engine.data.machine import physical_cores
-from engine.data.request import LoadRequest
+from engine.data.request import LoadRequest, Numerics
 from engine.drafters.kind import DrafterPlan, PlanContext
 from engine.drafters.parse import parse_expression
 from engine.drafters.registry import plan_drafter
 from engine.files.gguf import GgufInfo, file_key, inspect
-from engine.files.measurements import Measurements, measurement_key
+from engine.files.measurements import Measurements
 from engine.llama.library import Library, devices
 from engine.llama.model import Model, ModelOptions
 from engine.models.catalogue import Catalogue
 from engine.models.locate import LocatedModel, locate
-from engine.models.memory import ModelPlan, check_fit, default_context, free_ram
+from engine.models.memory import OUTPUT_ROWS, ModelPlan, check_fit, default_context, free_ram
 from engine.models.trained import for_target
-from engine.serving.strict import StrictSetup, find_strict_setup
 
 Report = Callable[[str, float], None]
 
@@ -67,14 +66,14 @@ class Loader:
             raise ModelFileError(f"{target.name} is not a target: it is {info.needs}")
         context_length = request.context_length or default_context(info)
         gpu_layers = request.gpu_layers if devices() else 0
-        plans = [ModelPlan(info, gpu_layers)]
-        notes: tuple[str, ...] = ()
         drafter = None
         if request.drafter:
             context = self._plan_context(target, info, gpu_layers)
             drafter = plan_drafter(parse_expression(request.drafter), context)
-            rows, branches = drafter.target_rows, drafter.may_branch
-            plans = [ModelPlan(info, gpu_layers, rows, swa_full=branches), *drafter.memory]
+        plans = [_target_plan(info, gpu_layers, request.numerics, drafter)]
+        notes: tuple[str, ...] = ()
+        if drafter is not None:
+            plans.extend(drafter.memory)
             notes = drafter.notes
         notices = notes + _check_memory(plans, context_length, bytes_in_use)
         notices += _check_trained_context(info, context_length)
@@ -119,41 +118,19 @@ class Loader:
             raise ModelFileError(f"{plan.target.name} does not generate text")
         return model
 
-    def strict_setup(self, plan: LoadPlan, report: Report) -> StrictSetup:
-        """Measured once for a file, number of threads and library version."""
-        known = Measurements(self._folder.measurements_file)
-        setup_name = f"threads={plan.threads}|gpu={plan.request.gpu_layers}|{self._library.version}"
-        key = measurement_key("strict", plan.target.path, setup_name)
-        found = known.get(key)
-        if found is not None and found.keys() == {item.name for item in fields(StrictSetup)}:
-            setup = StrictSetup(**found)
-        else:
-            setup = self._find_strict(plan, report)
-            self._keep_measured(known, key, setup)
-        if setup.width < 1:
-            raise BadOptionError(
-                f"{plan.target.name} has no reproducible setup on this machine; use --numerics fast"
-            )
-        return setup
 
-    def _keep_measured(self, known: Measurements, key: str, setup: StrictSetup) -> None:
-        try:
-            known.put(key, asdict(setup))
-        except OSError as error:
-            raise RunError(
-                f"{self._folder.measurements_file} cannot be written ({error.strerror or error}); "
-                "free some space, or choose another --data-dir"
-            ) from error
+def keeps_whole_windows(numerics: Numerics, drafter: DrafterPlan | None) -> bool:
+    """Whether layers with a sliding window keep the whole context, as trees and strict numerics
+    need it."""
+    return numerics == "strict" or (drafter is not None and drafter.may_branch)
 
-    def _find_strict(self, plan: LoadPlan, report: Report) -> StrictSetup:
-        def quiet(_label: str, _fraction: float) -> None:
-            pass
 
-        return find_strict_setup(
-            lambda repack: self.open_target(plan, repack, quiet),
-            plan.threads,
-            lambda fraction: report("finding the widest exact pass", fraction),
-        )
+def _target_plan(
+    info: GgufInfo, gpu_layers: int, numerics: Numerics, drafter: DrafterPlan | None
+) -> ModelPlan:
+    rows = OUTPUT_ROWS if drafter is None else drafter.target_rows
+    whole = keeps_whole_windows(numerics, drafter)
+    return ModelPlan(info, gpu_layers, rows, swa_full=whole)
 
 
 def _check_trained_context(info: GgufInfo, context_length: int) -> tuple[str, ...]:

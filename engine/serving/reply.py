@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from engine.data.errors import BadOptionError, EngineError
+from engine.data.errors import EngineError
 from engine.data.events import Finished, Notice, PromptProgress, RunEvent
 from engine.data.request import Coupling, GenerateRequest
 from engine.data.rounds import RoundTrace
@@ -30,11 +30,6 @@ class Reply:
         prompt: Sequence[int],
         seed: int,
     ) -> None:
-        """BadOptionError when the request does not go with how the target was loaded."""
-        if request.drafting.acceptance == "typical" and context.options.exact_order:
-            raise BadOptionError(
-                "typical acceptance changes the text, and strict numerics keep it: use one of them"
-            )
         self.context_tokens = list(prompt)
         self._context = context
         self._setup = setup
@@ -96,12 +91,20 @@ class Reply:
             seed=self._seed,
             stats=self._counter.snapshot(),
             exact=self._is_exact,
+            identical=self._is_identical,
         )
 
     @property
     def _is_exact(self) -> bool:
         """Typical acceptance at temperature 0 is greedy decoding, and without drafts nothing."""
         return not (self._request.may_change_text and self._counter.snapshot().proposed)
+
+    @property
+    def _is_identical(self) -> bool:
+        """Where passes agree bit for bit, and the text depends on nothing but them and the seed."""
+        request = self._request
+        drawn = request.sampling.temperature > 0.0 and request.drafting.coupling != "seed"
+        return self._context.options.exact is not None and self._is_exact and not drawn
 
 
 def _streams(seed: int, coupling: Coupling) -> Streams:

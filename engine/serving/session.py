@@ -72,7 +72,7 @@ class Session:
         previous = self._loaded
         self.unload()
         try:
-            if thorough and plan.request.numerics == "fast":
+            if thorough and plan.request.numerics != "strict":
                 self._choose_setup(plan, report)
             self._loaded = self._opener.open(plan, report, thorough=thorough)
         except (EngineError, StopRequested) as error:
@@ -143,6 +143,10 @@ class Session:
         loaded = self._loaded
         if loaded is None:
             raise BadOptionError("no model is loaded; choose a target first")
+        if request.drafting.acceptance == "typical" and loaded.plan.request.numerics == "strict":
+            raise BadOptionError(
+                "typical acceptance changes the text, and strict numerics keep it: use one of them"
+            )
         held, seed = tuple(loaded.held), request.sampling.seed
         try:
             prompt, notices = build_prompt(
@@ -192,11 +196,12 @@ def _is_same(loaded: LoadPlan, wanted: LoadPlan) -> bool:
 
 def _controller(loaded: Loaded, request: GenerateRequest) -> Controller:
     drafting = request.drafting
-    if loaded.drafter is None or drafting.speculate == "off":
+    longest = min(drafting.longest_draft, loaded.max_width - 1)
+    if loaded.drafter is None or drafting.speculate == "off" or longest < 1:
         return NeverDraft()
     if drafting.speculate == "always" or loaded.speed is None:
-        return AlwaysDraft(drafting.longest_draft)
+        return AlwaysDraft(longest)
     auto = loaded.speed.auto
     kind: TextKind = "sampled" if request.sampling.temperature > 0 else "greedy"
-    auto.begin_reply(drafting.longest_draft, kind, request.max_tokens)
+    auto.begin_reply(longest, kind, request.max_tokens)
     return auto

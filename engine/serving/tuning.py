@@ -14,19 +14,22 @@ from typing import Any
 
 from engine.control.advice import advice, break_evens
 from engine.control.auto_draft import AutoDraft
-from engine.control.cost import CostModel
+from engine.control.cost import CostModel, between
 from engine.data.draft_cost import DraftCost
 from engine.data.errors import RunError
 from engine.data.folders import DataFolder
 from engine.data.loaded import DraftSpeed, SpeedSummary
+from engine.data.widths import WidthClass
 from engine.drafters.base import Drafter, Measurable
 from engine.files.measurements import PASSES, Measurements, measurement_key
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context
 from engine.llama.library import devices
 from engine.llama.model import Model
-from engine.measure.attention import plain_attention_is_faster
+from engine.measure.attention import CLEARLY, plain_attention_share
 from engine.measure.calibrate import Calibration, calibrate, plain_seconds
+from engine.measure.exact_cost import filled_up
+from engine.measure.exact_widths import Trial, try_widths
 from engine.models.memory import ModelPlan, estimate, free_ram
 from engine.serving.plan import LoadPlan, Report
 
@@ -43,6 +46,11 @@ class Setup:
     threads: int
     repack: bool = True
     plain_attention: bool = False
+
+    @property
+    def flash_attention(self) -> bool | None:
+        """None leaves it to llama.cpp, which knows where it has no such kernel."""
+        return False if self.plain_attention else None
 
 
 class Tuning:
@@ -68,18 +76,43 @@ class Tuning:
 
     def with_attention(self, plan: LoadPlan, setup: Setup, model: Model, report: Report) -> Setup:
         """The setup with the faster attention, measured at the first load. Stays with llama.cpp's
-        choice on graphics cards, and where plain products would not fit into memory."""
+        choice where there is none."""
+        share = self.attention_share(plan, setup, model, report)
+        return replace(setup, plain_attention=share is not None and share < CLEARLY)
+
+    def attention_share(
+        self, plan: LoadPlan, setup: Setup, model: Model, report: Report
+    ) -> float | None:
+        """Time of plain products as a share of the fused kernel's. None on graphics cards, and
+        where plain products would not fit into memory."""
         needed = estimate(ModelPlan(plan.info, flash_attention=False), plan.context_length)
         on_card = bool(devices()) and plan.request.gpu_layers != 0
-        if on_card or needed.kv + needed.states + needed.buffers > _MEMORY_SHARE * free_ram():
-            return setup
-        key = self._key("attention", plan, setup)
+        bytes_needed = needed.kv + needed.states + needed.buffers
+        if on_card or bytes_needed > _MEMORY_SHARE * free_ram():
+            return None
+        key = self._key("attention", plan, replace(setup, plain_attention=False))
         found = self._measured.get(key)
-        if found is None or not isinstance(found.get("plain"), bool):
+        share = None if found is None else found.get("share")
+        if not isinstance(share, float) or share <= 0.0:
             report("measuring this machine", 0.0)
-            found = {"plain": plain_attention_is_faster(model, setup.threads, self._abort)}
-            self._put(key, found)
-        return replace(setup, plain_attention=found["plain"])
+            share = plain_attention_share(model, setup.threads, self._abort)
+            self._put(key, {"share": share})
+        return share
+
+    def known_widths(self, plan: LoadPlan, setup: Setup) -> Trial | None:
+        """Which widths of passes agree in this setup, if that was tried before."""
+        content = self._measured.get(self._key("widths", plan, setup))
+        if content is not None:
+            # Of another version, or damaged: then it is tried again.
+            with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
+                return Trial.from_json(content)
+        return None
+
+    def try_widths(self, plan: LoadPlan, setup: Setup, model: Model, report: Report) -> Trial:
+        report("finding passes that agree bit for bit", 0.0)
+        found = try_widths(model, setup.threads, self._abort, flash_attention=setup.flash_attention)
+        self._put(self._key("widths", plan, setup), found.to_json())
+        return found
 
     def pair(
         self,
@@ -94,6 +127,8 @@ class Tuning:
         context, drafter = opened
         measure = self._measure if thorough else self._calibration
         calibration = measure(plan, setup, context, report)
+        if context.options.exact is not None:
+            calibration = _filled(calibration, context.options.exact)
         costs: Mapping[str, DraftCost] = {}
         if isinstance(drafter, Measurable):
             costs = drafter.draft_costs()
@@ -142,7 +177,7 @@ class Tuning:
             ) from error
 
     def _key(self, kind: str, plan: LoadPlan, setup: Setup) -> str:
-        place = f"threads={setup.threads}|repack={setup.repack}|{plan.request.numerics}"
+        place = f"threads={setup.threads}|repack={setup.repack}"
         place += "|plain attention" if setup.plain_attention else ""
         device = f"gpu={plan.request.gpu_layers}|{self._version}"
         return measurement_key(kind, plan.target.path, f"{place}|{device}")
@@ -195,6 +230,16 @@ class PairSpeed:
             {str(kind): value for kind, value in self.auto.predictions().items()},
             self.setup.plain_attention,
         )
+
+
+def _filled(calibration: Calibration, widths: WidthClass) -> Calibration:
+    """What passes cost that are filled up to a width of the class."""
+
+    def table(measured: Mapping[int, float]) -> dict[int, float]:
+        known = {width: between(measured, width) for width in widths.widths}
+        return filled_up(known, widths)
+
+    return replace(calibration, passes=table(calibration.passes), growth=table(calibration.growth))
 
 
 def _pair_key(plan: LoadPlan) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.data.request import SamplingParams
+from engine.data.widths import WidthClass
 from engine.drafters.base import Drafter
 from engine.drafters.build_context import BuildContext
 from engine.drafters.features.capture import HiddenStateCapture
@@ -25,8 +26,8 @@ from engine.llama.context import Context, ContextOptions
 from engine.llama.derived import requantized_copy, skipped_copy
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
+from engine.measure.exact_widths import try_widths
 from engine.models.vocabulary import read_vocabulary
-from engine.serving.strict import exact_width
 from tests.eagle3_gguf import Eagle3Shape, write_eagle3
 from tests.eagle_files import EagleSizes, write_eagle
 from tests.engine.conftest import THREADS
@@ -70,7 +71,7 @@ class Opened:
     """A drafter and the context it drafts for."""
 
     context: Context
-    drafter: Drafter
+    drafter: Drafter | None
     width: int
     ranked: int
 
@@ -89,9 +90,11 @@ class World:
     def __init__(self, model: Model, library: Library, folder: Path, prompt: list[int]) -> None:
         self.model = model
         self.prompt = prompt
-        self.width = exact_width(
-            model, THREADS, flash_attention=True, widest=MOST_ROWS, depths=(24,)
-        )
+        trial = try_widths(model, THREADS, AbortFlag(), flash_attention=True)
+        classes = [one.widths.up_to(MOST_ROWS) for one in trial.classes if one.branches]
+        best = max(classes, key=lambda one: (one.widest, len(one.widths)))
+        # With gaps, so that passes are filled up everywhere.
+        self.widths = WidthClass(tuple(w for w in best.widths if w not in (1, 3, 5)))
         self._library = library
         self._folder = folder
         self._plain: dict[object, list[int]] = {}
@@ -107,6 +110,16 @@ class World:
             reply = TinyReply(self.plain_context, None, prompt, count, sampling, width=1)
             self._plain[key] = reply.tokens
         return self._plain[key]
+
+    @property
+    def width(self) -> int:
+        return self.widths.widest
+
+    @contextmanager
+    def opened_plain(self) -> Iterator[Opened]:
+        """The target alone, with nothing in its cache."""
+        with Context(self.model, self._options(), AbortFlag()) as context:
+            yield Opened(context, None, self.width, 0)
 
     @contextmanager
     def reopened(self, name: str) -> Iterator[Opened]:
@@ -144,7 +157,7 @@ class World:
             max_leaves=drafter.max_leaves if drafter is not None else 1,
             embeddings=drafter is not None and drafter.needs == "final hidden state",
             flash_attention=True,
-            exact_order=True,
+            exact=self.widths,
             layer_inputs=capture.layers if capture is not None else (),
         )  # fmt: skip
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from engine.data.errors import ModelFileError
+from engine.data.widths import WidthClass
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions, PassAborted
 from engine.llama.library import Library
@@ -141,7 +142,7 @@ def test_in_exact_order_a_kept_path_is_bit_for_bit_a_chain(
     """Whatever was rejected around it; the chain is fed in the same passes."""
     path = TREE.path(leaf)
     chain = [text[-1], *(TREE.tokens[node] for node in path)]
-    options = ContextOptions(256, 65, THREADS, max_leaves=8, exact_order=True)
+    options = ContextOptions(256, 65, THREADS, max_leaves=8, exact=WidthClass(tuple(range(1, 17))))
     with Context(starter, options, AbortFlag()) as context:
         prefill(context, text)
         context.extend(chain)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-import numpy as np
 import psutil
 import pytest
 
 from engine.data.request import SamplingParams
 from engine.llama.library import Library
 from engine.llama.model import Model
+from engine.llama.repeat import held_state
 from engine.maths.sampling import Sampler
 from tests.engine.contract_worlds import (
     DRAFTERS,
@@ -103,18 +103,52 @@ def test_rejections_edits_and_other_chats_leave_nothing(
     world = worlds[name]
     long = [*world.prompt, *world.plain(world.prompt, 24, GREEDY), 44, 50]
     chats = [long, [*long[:20], 3, 4, 5], [9, 8, 7, 9, 8], long[:-1], [long[0] + 1, *long[1:]]]
-    with world.opened(name) as opened:
+    with world.opened(name) as opened, world.opened_plain() as plain:
         for chat in chats:
             reply = opened.reply(chat, 12, GREEDY)
-            assert reply.tokens == world.plain(chat, 12, GREEDY) and reply.notices == []
-            text = [*chat, *reply.tokens]
-            row = opened.context.extend_to_last(text[-1:]).copy()
-            world.plain_context.clear()
-            world.plain_context.feed(text[:-1])
-            np.testing.assert_array_equal(row, world.plain_context.extend_to_last(text[-1:]))
+            assert reply.tokens == plain.reply(chat, 12, GREEDY).tokens and reply.notices == []
+            assert held_state(opened.context) == held_state(plain.context)
     if name not in LEARNING:
         with world.opened(name) as fresh:
             assert proposals(fresh.reply(chats[-1], 12, GREEDY)) == proposals(reply)
+
+
+def assert_plain_chat(world: World, name: str, turns: int) -> int:
+    """Turns that reach their end, turns that are stopped, and going on after both: the tokens, and
+    every bit of the cache. Returns how many drafts had two tokens or more."""
+    long_drafts = 0
+    with world.opened(name) as opened, world.opened_plain() as plain:
+        for sampling in (GREEDY, SEEDED):
+            chat = list(world.prompt)
+            for turn in range(turns):
+                stop_at = 5 + turn if turn % 2 else 0
+                reply = opened.reply(chat, 14, sampling, stop_at=stop_at)
+                expected = plain.reply(
+                    chat, 14, sampling, stop_at=len(reply.tokens) if stop_at else 0
+                )
+                assert reply.tokens == expected.tokens and reply.reused == expected.reused
+                assert held_state(opened.context) == held_state(plain.context)
+                long_drafts += sum(
+                    max((node.depth for node in trace.proposed), default=0) > 1
+                    for trace in reply.rounds
+                )
+                chat += [*reply.tokens, *world.prompt[turn : turn + 3]]
+    return long_drafts
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_chats_and_stops_are_the_plain_ones_bit_for_bit(
+    worlds: dict[str, World], name: str
+) -> None:
+    assert assert_plain_chat(worlds[name], name, 4) or name in SELDOM_RIGHT
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("name", [one for one in DRAFTERS if one != "mtp"])
+def test_chats_of_the_starter_are_the_plain_ones_bit_for_bit(
+    starter_of_all: World, name: str
+) -> None:
+    assert assert_plain_chat(starter_of_all, name, 2) or name in SELDOM_RIGHT
 
 
 class Law:

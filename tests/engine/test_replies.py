@@ -24,8 +24,8 @@ from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model
+from engine.measure.exact_widths import try_widths
 from engine.serving.reply import Reply
-from engine.serving.strict import exact_width
 from tests.engine import scripted
 from tests.engine.conftest import THREADS
 from tests.engine.open_drafter import build_drafter
@@ -111,15 +111,15 @@ def replies(
         derived_folder=tmp_path_factory.mktemp("derived"),
         report=lambda label, fraction: None,
     )
-    width = exact_width(starter, THREADS, flash_attention=True, widest=DRAFT_MAX + 1, depths=(24,))
-    options = ContextOptions(
-        256, 65, THREADS, max_leaves=16, flash_attention=True, exact_order=True
-    )
+    trial = try_widths(starter, THREADS, AbortFlag(), flash_attention=True)
+    exact = max((one.widths for one in trial.classes if one.branches), key=lambda one: one.widest)
+    exact = exact.up_to(1 + DRAFT_MAX)
+    options = ContextOptions(256, 65, THREADS, max_leaves=16, flash_attention=True, exact=exact)
     early = build_drafter(parse_expression("early-exit:skip=12+16"), build)
     itself = build_drafter(parse_expression(f"model:{starter_path}"), build)
     drafters: dict[str, Drafter] = {"early-exit": early, "itself": itself}
     with Context(starter, options, AbortFlag()) as context:
-        yield Replies(starter, context, width, drafters)
+        yield Replies(starter, context, exact.widest, drafters)
     itself.close()
     early.close()
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from engine.bench.verify import (
+    LAW_TOKENS,
     NEAR_TIE,
     EqualityReport,
     VerifyReport,
@@ -22,8 +23,9 @@ from engine.data.errors import BadOptionError
 from engine.data.events import Finished, RunEvent
 from engine.data.prompts import BUILT_IN, TrialPrompt, read_prompts
 from engine.data.request import GenerateRequest, SamplingParams
-from engine.data.rounds import EmittedToken, RoundSeconds, RoundTrace
+from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
 from engine.data.stats import Stats
+from engine.maths.proposal import ROOT
 from engine.maths.randomness import CoupledStream
 
 PLAIN = (5, 6, 7)
@@ -96,11 +98,64 @@ def test_a_seeded_difference_is_weighed_by_the_race_that_decided_it(margin: floa
     assert report.ok == (margin < 1)
 
 
-def test_the_law_is_drawn_with_other_seeds_both_ways() -> None:
-    pair = ScriptedPair(0.6)
-    report = check_law(pair.generate, PROMPTS[0], SamplingParams(temperature=1.0), 30)
-    assert report.ok and report.draws == 30
-    assert len({request.sampling.seed for request in pair.requests}) == 60
+class DraftingPair:
+    """Drafts `depths` tokens a round, round after round; to "two" it has nothing to say.
+
+    branching: every draft is that many siblings instead of a chain.
+    """
+
+    def __init__(self, *depths: int, branching: bool = False) -> None:
+        self._depths, self._branching = depths, branching
+        self.requests: list[GenerateRequest] = []
+
+    def generate(self, request: GenerateRequest) -> Sequence[RunEvent]:
+        self.requests.append(request)
+        drafting = request.drafting.speculate == "always"
+        silent = request.messages[0].content == "two" or not drafting
+        tokens, rounds = PLAIN[: request.max_tokens], []
+        for number, token in enumerate(tokens):
+            depth = 0 if silent else self._depths[number % len(self._depths)]
+            proposed = tuple(
+                ProposedToken(9, "", node - 1, 1 + node, "d", 0.1, None, accepted=False)
+                if not self._branching
+                else ProposedToken(9, "", ROOT, 1, "d", 0.1, None, accepted=False)
+                for node in range(depth)
+            )
+            emitted = (EmittedToken(token, "", "plain", None, 1.0, None, None),)
+            seconds = RoundSeconds(0.0, 0.1, 0.0)
+            rounds.append(RoundTrace(number + 1, 7 + number, proposed, emitted, seconds, False))
+        return *rounds, Finished("", tokens, "eos", 1, 0, 0, Stats())
+
+
+def test_the_law_is_drawn_with_other_seeds_both_ways_where_drafts_are_long() -> None:
+    pair = DraftingPair(4, 1)
+    prompts = (TrialPrompt("two"), TrialPrompt("one"))
+    report = check_law(pair.generate, prompts, SamplingParams(temperature=1.0), 30)
+    assert report.ok and report.draws == 30 and report.tokens == LAW_TOKENS == 3
+    tries, draws = pair.requests[:2], pair.requests[2:]
+    assert [one.messages[0].content for one in tries] == ["two", "one"]
+    assert {one.messages[0].content for one in draws} == {"one"}
+    assert len({request.sampling.seed for request in draws}) == 60
+    assert min(one.max_tokens for one in draws) - 1 >= 2, "room for a draft of two tokens"
+    assert all(one.drafting.longest_draft >= 2 for one in draws)
+    # Of the first three rounds of every speculative beginning, two drafted four tokens.
+    assert report.long_drafts == 2 * 30
+
+
+@pytest.mark.parametrize(
+    ("pair", "count"),
+    [(DraftingPair(1), 0), (DraftingPair(3, branching=True), 0), (DraftingPair(2), 3)],
+)
+def test_what_no_long_draft_tested_is_named(pair: DraftingPair, count: int) -> None:
+    """Siblings are as shallow as a single token."""
+    prompts = (TrialPrompt("one"),)
+    greedy = check_equality(pair.generate, prompts, SamplingParams(), 48, 0.0)
+    law = check_law(pair.generate, prompts, SamplingParams(temperature=1.0), 2)
+    report = VerifyReport(greedy, greedy, law)
+    assert greedy.long_drafts == count and law.long_drafts == 2 * count and report.ok
+    parts = ("greedy text", "seeded text", "sampled law")
+    assert report.untested == (() if count else parts)
+    assert report.to_json()["untested"] == list(report.untested)
 
 
 def test_samples_of_one_law_pass_and_of_two_laws_do_not() -> None:
