@@ -1,9 +1,9 @@
-"""How much faster than plain decoding: what is possible at most, what was measured, how surely.
+"""How much faster than plain decoding: the upper bound, what was measured, and its interval.
 
 Everything that shows or advises a speed-up takes its bound and its interval from here. No pass of
-the target is quicker than one over a single token, and plain decoding makes one such pass a token:
-so what a drafter saves is at most the tokens that it gets out of each pass, and less by as much as
-wider passes take longer. What a clock says beyond that is the machine's noise.
+the target is faster than one over a single token, and plain decoding makes one such pass a token.
+So the speed-up is at most the tokens emitted per pass, and less where wider passes take longer. A
+measured speed-up beyond that is noise of the machine.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-PAYS = 1.03
-"""Less than that is not worth a drafter's memory."""
+from engine.control.tuning import TUNING
 
-MOST_PROMPTS = 1000
-"""What would need more is not settled by asking more."""
+PAYS = TUNING.speedup.pays
+MOST_PROMPTS = TUNING.speedup.most_prompts
 
 _WIDEST = math.log(1000.0)  # either way: an interval that wide knows nothing
 _NORMAL = statistics.NormalDist().inv_cdf(0.975)
@@ -47,8 +46,8 @@ def most_speedup(
 def pass_ratios(passes: Iterable[tuple[int, float]]) -> dict[int, float]:
     """By width n the least that T(n) / T(1) can be, from rows and seconds of passes.
 
-    The quick quartile of the wide passes over the slow quartile of those of one row, never below 1
-    and never falling: noise makes the bound looser, until only tokens a round are left of it. Empty
+    The first quartile of the wide passes over the third quartile of those of one row, never below 1
+    and never falling: noise makes the bound looser, at most as loose as tokens per round. Empty
     without a pass of one row.
     """
     seen: dict[int, list[float]] = {}
@@ -94,7 +93,7 @@ class Repeats:
 
     @property
     def difference(self) -> float | None:
-        """Between two replies to one prompt, as a share; None if nothing was asked twice."""
+        """By what fraction two replies to one prompt differ; None if nothing was asked twice."""
         return math.expm1(math.sqrt(2.0) * self.deviation) if self.pairs else None
 
 
@@ -137,8 +136,8 @@ def speed_up(
 ) -> SpeedUp:
     """measured: ratios, prompt by prompt, one at least. bounds: of each, `most_speedup`.
 
-    What a ratio has beyond its bound is an error that was seen, so it widens the interval. A
-    prompt's ratio is never taken to be surer than plain decoding's own two replies.
+    What a ratio has beyond its bound is an error of measurement, so it widens the interval. The
+    deviation of a prompt's ratio is never taken to be less than that of plain decoding's two replies.
     """
     count = len(measured)
     raw = [math.log(ratio) for ratio in measured]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from engine.control.auto_draft import AutoDraft
 from engine.control.cost import CostModel
+from engine.control.tuning import TUNING, CostTuning
 from engine.data.draft_cost import DraftCost
 from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
 
@@ -22,16 +23,18 @@ NAME = "model"
 
 @dataclass(frozen=True)
 class Machine:
-    """table: milliseconds of a pass by width. step, token: milliseconds of a draft step, and of
-    every token that the drafter takes in without drafting."""
+    """Milliseconds. table: of a pass by width. step, token: of a draft step, and of every token that
+    the drafter reads without drafting. row: of the loop itself, for every row of a pass."""
 
     table: Mapping[int, float]
     step: float
     token: float = 0.0
+    row: float = 0.0
 
-    def cost_model(self) -> CostModel:
+    def cost_model(self, tuning: CostTuning = TUNING.cost) -> CostModel:
         seconds = {width: ms / 1e3 for width, ms in self.table.items()}
-        return CostModel(seconds, drafters={NAME: DraftCost(self.step / 1e3, self.token / 1e3)})
+        drafters = {NAME: DraftCost(self.step / 1e3, self.token / 1e3)}
+        return CostModel(seconds, drafters=drafters, tuning=tuning)
 
     def pass_seconds(self, width: int) -> float:
         return CostModel({n: ms / 1e3 for n, ms in self.table.items()}).pass_seconds(width)
@@ -75,16 +78,18 @@ class Simulation:
         widths = range(1, self.draft_max + 2)
         self._passes = {n: self.machine.pass_seconds(n) for n in widths}
 
-    def reply(self, text: Text) -> Simulation:
-        """One reply that is the whole text."""
+    def reply(self, text: Text, prompt: int = 0) -> Simulation:
+        """One reply that is the whole text, after a prompt of so many tokens that nobody has read."""
+        self._behind += prompt
         self.auto.begin_reply(self.draft_max, "greedy", len(text.sure))
         place = 0
         while place < len(text.sure):
             trace = self._round(text, place)
             self.auto.finish_round(trace)
             self.traces.append(trace)
-            self.seconds += trace.seconds.draft + trace.seconds.target
-            self.plain_seconds += len(trace.emitted) * self._passes[1]
+            self.seconds += trace.seconds.draft + trace.seconds.target + trace.seconds.other
+            plain = self._passes[1] + self.machine.row / 1e3
+            self.plain_seconds += len(trace.emitted) * plain
             place += len(trace.emitted)
         return self
 
@@ -104,7 +109,9 @@ class Simulation:
         )
         self._behind = 0 if drafted else self._behind + 1
         took = RoundSeconds(
-            seconds * self._jitter(), self._passes[1 + drafted] * self._jitter(), 0.0
+            seconds * self._jitter(),
+            self._passes[1 + drafted] * self._jitter(),
+            self.machine.row / 1e3 * (1 + drafted),
         )
         parked = self.auto.parked and not nodes
         return RoundTrace(len(self.traces) + 1, place, nodes, emitted, took, parked)

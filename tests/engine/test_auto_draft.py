@@ -176,10 +176,10 @@ def test_every_text_counts_alike_in_what_is_expected() -> None:
                 history.add(sure, 1)
             history.begin_text()
     history.fade(1000.0)
-    first = history.shares()[0]
+    first = history.fractions()[0]
     assert first[-1] == pytest.approx(first[0], rel=0.1)
     again = ConfidenceHistory.from_json(json.loads(json.dumps(history.to_json())))
-    assert again.shares() == pytest.approx(history.shares(), abs=1e-3)
+    assert again.fractions() == pytest.approx(history.fractions(), abs=1e-3)
 
 
 def test_confidence_that_is_wrong_is_corrected() -> None:
