@@ -14,7 +14,7 @@ from engine.control.rejection_odds import RejectionOdds
 from engine.control.tuning import TUNING, HistoryTuning, Tuning
 
 EDGES = (0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
-"""Between bins of confidence: narrow where most drafted tokens are. Stored files have these bins."""
+"""Between bins of confidence: narrow where most drafted tokens are. Stored tables have them."""
 
 BINS = len(EDGES) + 1
 DEPTHS = 3
@@ -118,8 +118,8 @@ class ConfidenceHistory:
     """How often each bin of confidence occurs: at the first token of a draft, and at later ones.
 
     Recent draft steps count most; where they are few, the record of all texts fills in. In that
-    record every text counts about the same. Easy texts have longer drafts and so more steps, and
-    would otherwise make the next text look easy.
+    record every text counts about the same. Easy texts have longer drafts and so more steps:
+    otherwise they would dominate the expectation for the next text.
     """
 
     def __init__(self, tuning: HistoryTuning = TUNING.history) -> None:

@@ -1,4 +1,4 @@
-"""What a pass costs on this machine: T(n) for the target, the draft step of each drafter.
+"""What passes cost on this machine: T(n) of the target, and the draft step of each drafter.
 
 T(n) is not smooth (kernels work in groups of rows), so it is kept per width and only filled in
 between measured widths.
@@ -52,8 +52,8 @@ class CostModel:
         return self._slowness * self._table(width) + (width - 1) * self._row
 
     def recent_seconds(self, width: int) -> float:
-        """pass_seconds, but with the recent T(1): it is limited by memory bandwidth, so other programs
-        can slow it down alone, and faster than the table follows."""
+        """pass_seconds, but with the recent T(1): limited by memory bandwidth, it can be slowed by
+        other programs alone, and faster than the table follows."""
         return self.pass_seconds(width) * (self._plain_ratio if width == 1 else 1.0)
 
     def added_seconds(self, draft_max: int) -> tuple[float, ...]:

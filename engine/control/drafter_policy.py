@@ -38,11 +38,11 @@ class RoundState:
 
 @dataclass(slots=True)
 class ReplyState:
-    """What all drafters of a reply share: costs, what is known, and the round at hand.
+    """What is the same for all drafters of a reply: costs, statistics, and the present round.
 
-    value_ratio: seconds per token at present, over T(1). unread: per drafter, the tokens of the text
-    it has not read, and how many tokens of the reply were written then. added: seconds that the
-    token at each depth adds to a pass, filled in once a round.
+    value_ratio: seconds per token at present, over T(1). unread: per drafter, the number of tokens
+    of the text it has not read, and of the reply's tokens then. added: seconds that the token at
+    each depth adds to a pass, filled in once a round.
     """
 
     cost: CostModel
@@ -179,7 +179,7 @@ class DrafterPolicy:
         return start_value * rounds > self._catching_up()
 
     def _catching_up(self) -> float:
-        """Seconds to read the unread text; estimated for a drafter that was not asked in this round."""
+        """Seconds to read the unread text; an estimate if it was not asked in this round."""
         written = self.state.budget.written
         tokens, when = self.state.unread.get(self.drafter, (0, written))
         return (tokens + written - when) * self.state.cost.token_seconds(self.drafter)

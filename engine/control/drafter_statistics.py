@@ -55,10 +55,10 @@ class DrafterStatistics:
 
     def _at_best(self, costs: DraftCosts) -> float:
         """Seconds saved by a round on text where the drafter always has its highest confidence."""
-        sure = np.zeros((2, BINS))
-        sure[:, -1] = 1.0
+        confident = np.zeros((2, BINS))
+        confident[:, -1] = 1.0
         kept = np.full_like(self.estimator.table(), self.estimator.most())
-        return DraftPlan(costs, kept, sure).start_value
+        return DraftPlan(costs, kept, confident).start_value
 
     @property
     def could_pay(self) -> bool:
@@ -81,7 +81,7 @@ class DrafterStatistics:
         self._steps_since_plan += 1
 
     def settle(self, saved: float, plain: float, round_number: int, promising: bool) -> None:
-        """saved: seconds against a plain round. promising: whether the plan expects a saving now."""
+        """saved: seconds vs. a plain round. promising: whether the plan now expects a saving."""
         memory, settled = self._tuning.profit_memory, self._tuning.settled_rounds
         self._rounds += 1
         self._profit = memory * self._profit + (1 - memory) * saved

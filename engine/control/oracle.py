@@ -18,7 +18,7 @@ class OracleReport:
     """Seconds of decoding, all from the same costs. known: the fraction of positions where the
     drafter's token is recorded; at the others it counts as wrong.
 
-    Parts of taken_seconds: rejected_seconds is what rejected tokens added to passes, vain_seconds is
+    Parts of taken_seconds: rejected_seconds is what rejected tokens added to passes, vain_seconds
     what draft steps without a kept token took.
     """
 
@@ -33,7 +33,7 @@ class OracleReport:
     fixed_length: int
 
     @property
-    def share(self) -> float:
+    def fraction_of_best(self) -> float:
         """Fraction of the best speed that was reached."""
         return self.best_seconds / self.taken_seconds
 
@@ -56,8 +56,8 @@ def best_seconds(
 ) -> float:
     """Least time for a text. hits: by position, whether the drafter's token there is right.
 
-    A round at position i with d drafted tokens, all hits, takes d * step + T(d + 1) and yields d + 1
-    tokens. Drafting a wrong token never helps, so the best schedule has none.
+    A round at position i with d drafted tokens, all hits, takes d * step + T(d + 1) and yields
+    d + 1 tokens. Drafting a wrong token never helps, so the best schedule has none.
     """
     passes = [pass_seconds(width + 1) + width * step for width in range(draft_max + 1)]
     best = [0.0] * (len(hits) + 1)
@@ -109,15 +109,15 @@ def consult_oracle(
 ) -> OracleReport:
     """Compares a recorded reply with the best schedule for its text. Greedy chains only.
 
-    taken: the rounds of automatic drafting. hits: of the same text, from recorded_hits of any of its
-    replies, merged by merged_hits. pass_seconds: T(n), used for all schedules, so that noise in
+    taken: the rounds of automatic drafting. hits: of the same text, from recorded_hits of any of
+    its replies, merged by merged_hits. pass_seconds: T(n), used for all schedules, so that noise in
     single passes has no influence. A draft step takes in all schedules what it took in `taken`.
     """
     rounds = list(taken)
     step = _draft_step(rounds)
-    sure = [hit is True for hit in hits]
+    right = [hit is True for hit in hits]  # what is not known counts as wrong
     lengths = range(draft_max + 1)
-    fixed = {k: fixed_seconds(sure, pass_seconds, step, k) for k in lengths}
+    fixed = {k: fixed_seconds(right, pass_seconds, step, k) for k in lengths}
     length = min(fixed, key=lambda k: fixed[k])
     known = sum(hit is not None for hit in hits) / max(1, len(hits))
     kept = [_kept(trace) for trace in rounds]
@@ -129,7 +129,7 @@ def consult_oracle(
         taken_seconds=sum(trace.seconds.draft for trace in rounds) + sum(passes),
         rejected_seconds=sum(passes) - sum(pass_seconds(1 + length) for length in kept),
         vain_seconds=sum(trace.seconds.draft for trace in rounds) - step * sum(kept),
-        best_seconds=best_seconds(sure, pass_seconds, step, draft_max),
+        best_seconds=best_seconds(right, pass_seconds, step, draft_max),
         fixed_seconds=fixed[length],
         fixed_length=length,
     )

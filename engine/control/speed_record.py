@@ -20,8 +20,8 @@ _TINY = 1e-12  # where a sum of floats counts as zero
 
 
 class SpeedRecord:
-    """For one kind of text: a robust mean of the last replies' speed-ups. A reply's speed-up is plain
-    decoding's time over the time taken, at most its tokens per round."""
+    """For one kind of text: a robust mean of the last replies' speed-ups. That of one reply is the
+    time of plain decoding over the time taken, and at most its tokens per round."""
 
     def __init__(self, tuning: SpeedRecordTuning = TUNING.speed_record) -> None:
         self._tuning = tuning

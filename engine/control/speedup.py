@@ -103,8 +103,8 @@ class SpeedUp:
 
     most: the bound; None where there is none. clock: the mean without it.
     deviation: of the logarithm of one prompt's ratio.
-    needed: prompts after which an effect of this size stands out of the noise four times in five,
-    None where even MOST_PROMPTS are too few.
+    needed: prompts with which an effect of this size is significant in four cases of five, None
+    where even MOST_PROMPTS are too few.
     """
 
     mean: float
@@ -118,8 +118,8 @@ class SpeedUp:
 
     @property
     def settled(self) -> bool:
-        """Whether it is known if this is faster or slower than plain. One prompt settles nothing,
-        unless the bound leaves no room."""
+        """Whether this is significantly faster or slower than plain. One prompt settles nothing,
+        unless the bound excludes a gain."""
         if self.most is not None and self.most < PAYS:
             return True
         return self.prompts > 1 and not self.low <= 1.0 <= self.high
@@ -137,7 +137,7 @@ def speed_up(
     """measured: ratios, prompt by prompt, one at least. bounds: of each, `most_speedup`.
 
     What a ratio has beyond its bound is an error of measurement, so it widens the interval. The
-    deviation of a prompt's ratio is never taken to be less than that of plain decoding's two replies.
+    deviation of a prompt's ratio is at least that of plain decoding's two replies.
     """
     count = len(measured)
     raw = [math.log(ratio) for ratio in measured]
@@ -162,7 +162,7 @@ def speed_up(
 
 
 def _deviation(logarithms: Sequence[float], repeats: Repeats) -> tuple[float, int]:
-    """Of one prompt's ratio, and how many independent differences tell it."""
+    """Of one prompt's ratio, and its degrees of freedom."""
     between = statistics.stdev(logarithms) if len(logarithms) > 1 else 0.0
     itself = math.sqrt(1.5) * repeats.deviation  # of one reply over the mean of two
     if itself > between:
@@ -171,7 +171,7 @@ def _deviation(logarithms: Sequence[float], repeats: Repeats) -> tuple[float, in
 
 
 def _needed(deviation: float, centre: float, count: int) -> int | None:
-    """So many that the interval leaves out 1 four times in five."""
+    """The fewest prompts with which the interval excludes 1 in four cases of five."""
     effect = max(abs(centre), math.log(PAYS))
     for prompts in range(max(2, count + 1), MOST_PROMPTS + 1):
         if (student(prompts - 1) + _POWER) * deviation / math.sqrt(prompts) <= effect:

@@ -23,8 +23,8 @@ NAME = "model"
 
 @dataclass(frozen=True)
 class Machine:
-    """Milliseconds. table: of a pass by width. step, token: of a draft step, and of every token that
-    the drafter reads without drafting. row: of the loop itself, for every row of a pass."""
+    """Milliseconds. table: of a pass by width. step, token: of a draft step, and of every token
+    that the drafter reads without drafting. row: of the loop itself, for every row of a pass."""
 
     table: Mapping[int, float]
     step: float
@@ -79,7 +79,7 @@ class Simulation:
         self._passes = {n: self.machine.pass_seconds(n) for n in widths}
 
     def reply(self, text: Text, prompt: int = 0) -> Simulation:
-        """One reply that is the whole text, after a prompt of so many tokens that nobody has read."""
+        """One reply that is the whole text, after a prompt that the drafter has not read."""
         self._behind += prompt
         self.auto.begin_reply(self.draft_max, "greedy", len(text.sure))
         place = 0
