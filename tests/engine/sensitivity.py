@@ -127,6 +127,10 @@ SETTINGS: Mapping[str, Setting] = {
     "flat passes": Setting(dataclasses.replace(FLAT, row=1.0), even(0.8)),
     "slow drafter": Setting(SLOW_DRAFTER, even(0.9)),
     "free drafter": Setting(dataclasses.replace(MEMORY_BOUND, step=0.6, token=0.0), even(0.4)),
+    "free, rarely right": Setting(
+        dataclasses.replace(MEMORY_BOUND, step=0.6, token=0.0), even(0.1)
+    ),
+    "long prompts": Setting(BETWEEN, even(0.9, 4, 768), prompt=1000),
     "short replies": Setting(BETWEEN, even(0.6, 30, 24), prompt=60),
     "measured wrongly": Setting(STEPPED, even(0.8), measured=SMOOTH),
     "gets slower": Setting(MEMORY_BOUND, even(0.7), later=slower(MEMORY_BOUND, 1.7)),

@@ -28,8 +28,8 @@ PASSES = 1000
 def drifted_after(
     tuning: CostTuning, error: float, lasts: int = PASSES, seed: int = 0
 ) -> int | None:
-    """Passes of width 3 until the model says that it drifted. The first `lasts` of them take `error`
-    times as long as was measured."""
+    """Passes of width 3 until the model says that it drifted. The first `lasts` of them take
+    `error` times as long as was measured."""
     random = np.random.default_rng(seed)
     cost = CostModel({1: 1.0, 3: 1.5}, tuning=tuning)
     for number in range(PASSES):
