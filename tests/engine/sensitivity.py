@@ -152,13 +152,16 @@ def value_of(tuning: Tuning, name: str) -> Value:
     return value
 
 
+def changed(name: str, value: Value) -> Tuning:
+    """The tuning with one constant at another value."""
+    group, _, constant = name.partition(".")
+    part = dataclasses.replace(getattr(TUNING, group), **{constant: value})
+    return dataclasses.replace(TUNING, **{group: part})
+
+
 def varied(name: str, factor: float) -> Tuning:
     """The tuning with one constant at `factor` times its value."""
-    group, _, constant = name.partition(".")
-    changed = {constant: _scaled(constant, value_of(TUNING, name), factor)}
-    return dataclasses.replace(
-        TUNING, **{group: dataclasses.replace(getattr(TUNING, group), **changed)}
-    )
+    return changed(name, _scaled(name.partition(".")[2], value_of(TUNING, name), factor))
 
 
 def _scaled(constant: str, value: Value, factor: float) -> Value:
