@@ -113,6 +113,7 @@ class DrafterStatistics:
     # Kept between loads
 
     def to_json(self) -> dict[str, Any]:
+        """The keys are those of the stored format."""
         return {"chance": self.estimator.to_json(), "looks": self.confidences.to_json()}
 
     @staticmethod

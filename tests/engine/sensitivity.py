@@ -208,9 +208,8 @@ def main() -> None:
     print(f"As is: {mean:.3f}x over {len(usual)} settings, {len(SEEDS)} chats each.")
     print("; ".join(f"{name} {speed:.3f}" for name, speed in usual.items()))
     for name in ("estimator.prior_weight", "history.common_weight", "policy.value_weight"):
-        effect = Effect.of(
-            varied(name, 1.02), usual
-        )  # too little to matter: what is left is chance
+        # Too small a change to matter: what is left is chance.
+        effect = Effect.of(varied(name, 1.02), usual)
         print(f"{name} 2 % larger: {effect.mean / mean - 1.0:+.2%} ({effect.change:+.1%})")
     print("\n| constant | as is | halved | doubled |\n|---|---|---|---|", flush=True)
     for name in names():

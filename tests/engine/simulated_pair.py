@@ -1,6 +1,6 @@
 """A target and a drafter that are tables of seconds and coins tossed beforehand: no model.
 
-The text is fixed, as greedy text is: at each of its places it is settled how sure the drafter is
+The text is fixed, as greedy text is: at each of its positions it is settled how sure the drafter is
 of the next token and whether it is right, so that every way of drafting meets the same text.
 """
 
@@ -42,7 +42,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Text:
-    """sure, right: by place, how sure the drafter is of the next token, and whether it is right."""
+    """By position. sure: the drafter's confidence in the next token. right: whether that is right."""
 
     sure: NDArray[np.float64]
     right: NDArray[np.bool_]
@@ -82,25 +82,27 @@ class Simulation:
         """One reply that is the whole text, after a prompt that the drafter has not read."""
         self._behind += prompt
         self.auto.begin_reply(self.draft_max, "greedy", len(text.sure))
-        place = 0
-        while place < len(text.sure):
-            trace = self._round(text, place)
+        position = 0
+        while position < len(text.sure):
+            trace = self._round(text, position)
             self.auto.finish_round(trace)
             self.traces.append(trace)
             self.seconds += trace.seconds.draft + trace.seconds.target + trace.seconds.other
             plain = self._passes[1] + self.machine.row / 1e3
             self.plain_seconds += len(trace.emitted) * plain
-            place += len(trace.emitted)
+            position += len(trace.emitted)
         return self
 
-    def _round(self, text: Text, place: int) -> RoundTrace:
-        room = min(self.auto.start_round(), len(text.sure) - place - 1)
-        drafted, seconds = self._draft(text, place, room)
+    def _round(self, text: Text, position: int) -> RoundTrace:
+        room = min(self.auto.start_round(), len(text.sure) - position - 1)
+        drafted, seconds = self._draft(text, position, room)
         kept = 0
-        while kept < drafted and text.right[place + kept]:
+        while kept < drafted and text.right[position + kept]:
             kept += 1
         nodes = tuple(
-            ProposedToken(5, "x", i - 1, i + 1, NAME, float(text.right[place + i]), None, i < kept)
+            ProposedToken(
+                5, "x", i - 1, i + 1, NAME, float(text.right[position + i]), None, i < kept
+            )
             for i in range(drafted)
         )
         emitted = tuple(
@@ -114,9 +116,9 @@ class Simulation:
             self.machine.row / 1e3 * (1 + drafted),
         )
         parked = self.auto.parked and not nodes
-        return RoundTrace(len(self.traces) + 1, place, nodes, emitted, took, parked)
+        return RoundTrace(len(self.traces) + 1, position, nodes, emitted, took, parked)
 
-    def _draft(self, text: Text, place: int, room: int) -> tuple[int, float]:
+    def _draft(self, text: Text, position: int, room: int) -> tuple[int, float]:
         """As drafters.stepping.draft_chain goes about it: tokens drafted, and the seconds."""
         policy, step = self.auto.of(NAME), self.machine.step / 1e3
         if room < 1 or not policy.may_catch_up(self._behind) or not policy.may_start():
@@ -127,7 +129,7 @@ class Simulation:
             if not policy.may_step(depth):
                 return depth - 1, seconds
             seconds += step
-            if not policy.should_continue(depth, float(text.sure[place + depth - 1])):
+            if not policy.should_continue(depth, float(text.sure[position + depth - 1])):
                 return depth - 1, seconds
         return room, seconds
 
