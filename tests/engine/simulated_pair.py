@@ -42,7 +42,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Text:
-    """By position. sure: the drafter's confidence in the next token. right: whether that is right."""
+    """By position. sure: the drafter's confidence in the next token. right: whether it is right."""
 
     sure: NDArray[np.float64]
     right: NDArray[np.bool_]
