@@ -62,7 +62,7 @@ class CostModel:
         return tuple(wider - narrower for narrower, wider in itertools.pairwise(passes))
 
     def _table(self, width: int) -> float:
-        return _between(self._pass, width) + self._position * _between(self._per_cached, width)
+        return between(self._pass, width) + self._position * between(self._per_cached, width)
 
     def draft_seconds(self, drafter: str) -> float:
         """One draft step; 0 until the drafter has drafted or was measured."""
@@ -83,7 +83,7 @@ class CostModel:
         self._slowness *= ratio**tuning.speed_weight
         self._seen[width] = self._seen.get(width, 0) + 1
         weight = tuning.table_weight if width in self._measured else tuning.new_width_weight
-        self._pass[width] = _between(self._pass, width) * ratio**weight
+        self._pass[width] = between(self._pass, width) * ratio**weight
 
     def learn_rows(self, width: int, seconds: float) -> None:
         """What the loop took besides the passes, in a round of this width."""
@@ -123,7 +123,7 @@ class CostModel:
         return min(max(ratio, 1.0 / self._tuning.outlier), self._tuning.outlier)
 
 
-def _between(table: Mapping[int, float], width: int) -> float:
+def between(table: Mapping[int, float], width: int) -> float:
     """Measured, else a straight line between or beyond measured widths; 0 in an empty table."""
     known = table.get(width)
     if known is not None:
