@@ -1,1 +1,1 @@
-"""How far to draft, and when not to: the policy of a reply, and what it is judged by."""
+"""Whether and how far to draft: the policy of a reply, and the figures it is judged by."""

@@ -1,4 +1,4 @@
-"""How often a drafter that is so sure is right: learned from what the target kept."""
+"""From a drafter's confidence to the probability that its token is kept, learned from rounds."""
 
 from __future__ import annotations
 
@@ -11,19 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.control.rejection_odds import RejectionOdds
+from engine.control.tuning import TUNING, HistoryTuning, Tuning
 
 EDGES = (0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
-"""Between bins of confidence: narrow where most drafted tokens are."""
+"""Between bins of confidence: narrow where most drafted tokens are. Stored tables have them."""
 
 BINS = len(EDGES) + 1
 DEPTHS = 3
-"""Depth 1, depth 2, and everything deeper are told apart."""
+"""Depth 1, depth 2, and everything deeper have a table each."""
 
 _CENTRES = tuple((low + high) / 2 for low, high in zip((0.0, *EDGES), (*EDGES, 1.0), strict=True))
-_PRIOR_WEIGHT = 6.0
-_DEPTH_WEIGHT = 12.0
-_DOUBT = 1.6
-"""Drafts go where chances look best, so they are worse there than they look."""
 
 
 def confidence_bin(confidence: float) -> int:
@@ -31,68 +28,72 @@ def confidence_bin(confidence: float) -> int:
 
 
 class AcceptanceEstimator:
-    """From a drafter's confidence to the chance that its token is kept, learned per bin.
+    """Acceptance probabilities by bin of confidence and by depth.
 
-    Bins start as honest confidences that a few tokens outweigh. Means are made to rise with the
-    confidence (isotonic regression, pool adjacent violators); a depth's own record counts as far
-    as it is long, the record of all depths stands in for the rest. If it adapts: where more or
-    fewer tokens were rejected of late than that says, the odds of rejection are scaled.
+    The prior is that confidences are calibrated; a few tokens outweigh it. Probabilities are made
+    to rise with the confidence (isotonic regression, pool adjacent violators). The record of one
+    depth counts by its length, and the record of all depths fills in the rest. If it adapts, the
+    odds of rejection are scaled by how many tokens the present text rejects.
     """
 
-    def __init__(self, *, adapts: bool = False) -> None:
-        """adapts: to the text at hand."""
+    def __init__(self, *, adapts: bool = False, tuning: Tuning = TUNING) -> None:
+        """adapts: to the present text."""
+        self._tuning = tuning.estimator
         self._adapts = adapts
         self._kept = np.zeros((DEPTHS, BINS))
         self._tried = np.zeros((DEPTHS, BINS))
         self._table: NDArray[np.float64] | None = None
-        self._odds = RejectionOdds(_DOUBT if adapts else 1.0)
+        self._odds = RejectionOdds(tuning.estimator.doubt if adapts else 1.0, tuning.odds)
 
     def estimate(self, confidence: float, depth: int = 1) -> float:
         usual = self._usual()[_depth_class(depth), confidence_bin(confidence)]
         return self._odds.applied(float(usual))
 
     def learn(self, confidence: float, kept: float, depth: int = 1) -> None:
-        """kept: whether, or with what chance, the target kept the token."""
-        place = _depth_class(depth), confidence_bin(confidence)
+        """kept: whether the target kept the token, or the probability that it did."""
+        cell = _depth_class(depth), confidence_bin(confidence)
         if self._adapts:  # only then is a table needed for every token
-            self._odds.learn(float(self._usual()[place]), kept)
-        self._tried[place] += 1.0
-        self._kept[place] += kept
+            self._odds.learn(float(self._usual()[cell]), kept)
+        self._tried[cell] += 1.0
+        self._kept[cell] += kept
         self._table = None
 
     def begin_text(self) -> None:
         self._odds.begin_text()
 
     def table(self) -> NDArray[np.float64]:
-        """Chances [DEPTHS, BINS], in the text at hand."""
+        """Probabilities [DEPTHS, BINS] in the present text."""
         return self._odds.applied(self._usual())
 
     def _usual(self) -> NDArray[np.float64]:
         if self._table is None:
-            kept = self._kept.sum(axis=0) + _PRIOR_WEIGHT * np.array(_CENTRES)
-            tried = self._tried.sum(axis=0) + _PRIOR_WEIGHT
+            prior, weight = self._tuning.prior_weight, self._tuning.depth_weight
+            kept = self._kept.sum(axis=0) + prior * np.array(_CENTRES)
+            tried = self._tried.sum(axis=0) + prior
             common = _rising(kept / tried, tried)
-            self._table = (self._kept + _DEPTH_WEIGHT * common) / (self._tried + _DEPTH_WEIGHT)
+            self._table = (self._kept + weight * common) / (self._tried + weight)
         return self._table
 
     def most(self) -> float:
-        """The best chance that could still be true: of the surest bin, a deviation up."""
-        chance = float(self._usual()[:, -1].max())
-        tried = float(self._tried[:, -1].sum()) + _PRIOR_WEIGHT
-        return min(0.995, chance + math.sqrt(chance * (1.0 - chance) / tried))
+        """An upper estimate for the most confident bin: one standard deviation above its mean."""
+        mean = float(self._usual()[:, -1].max())
+        tried = float(self._tried[:, -1].sum()) + self._tuning.prior_weight
+        return min(self._tuning.most, mean + math.sqrt(mean * (1.0 - mean) / tried))
 
     def to_json(self) -> dict[str, Any]:
         return {"kept": _rounded(self._kept), "tried": _rounded(self._tried)}
 
     @staticmethod
-    def from_json(content: Mapping[str, Any], *, adapts: bool = False) -> AcceptanceEstimator:
+    def from_json(
+        content: Mapping[str, Any], *, adapts: bool = False, tuning: Tuning = TUNING
+    ) -> AcceptanceEstimator:
         """ValueError, TypeError or KeyError when the content is not what to_json writes."""
-        chance = AcceptanceEstimator(adapts=adapts)
-        chance._kept = _array(content["kept"], (DEPTHS, BINS))
-        chance._tried = _array(content["tried"], (DEPTHS, BINS))
-        if np.any(chance._kept > chance._tried + 0.01):
+        estimator = AcceptanceEstimator(adapts=adapts, tuning=tuning)
+        estimator._kept = _array(content["kept"], (DEPTHS, BINS))
+        estimator._tried = _array(content["tried"], (DEPTHS, BINS))
+        if np.any(estimator._kept > estimator._tried + 0.01):
             raise ValueError("more tokens kept than tried")
-        return chance
+        return estimator
 
 
 def _depth_class(depth: int) -> int:
@@ -114,67 +115,63 @@ def _rising(means: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray
 
 
 class ConfidenceHistory:
-    """How sure a drafter was when asked: at the first token of a draft, and further down.
+    """How often each bin of confidence occurs: at the first token of a draft, and at later ones.
 
-    What was seen of late counts, and what was seen in all texts stands in where that is little.
-    There every text counts about the same: easy ones, in which drafts are long, would otherwise
-    make the next text look easy.
+    Recent draft steps count most; where they are few, the record of all texts fills in. In that
+    record every text counts about the same. Easy texts have longer drafts and so more steps:
+    otherwise they would dominate the expectation for the next text.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tuning: HistoryTuning = TUNING.history) -> None:
+        self._tuning = tuning
         self._recent = np.zeros((2, BINS))
         self._text = np.zeros((2, BINS))
-        self._texts = np.array([_TYPICAL, _TYPICAL]) * _TYPICAL_WEIGHT
+        self._texts = np.array([tuning.typical, tuning.typical]) * tuning.typical_weight
 
     def add(self, confidence: float, depth: int) -> None:
         row = 0 if depth == 1 else 1
-        place = row, confidence_bin(confidence)
-        self._recent[row] *= _MEMORY
-        self._recent[place] += 1.0
-        self._text[place] += 1.0
+        cell = row, confidence_bin(confidence)
+        self._recent[row] *= self._tuning.memory
+        self._recent[cell] += 1.0
+        self._text[cell] += 1.0
 
     def begin_text(self) -> None:
+        """Another text: recent steps count less, as after a gap."""
         self._texts = self._with_text()
         self._text = np.zeros((2, BINS))
+        self.fade(self._tuning.gap_between_texts)
 
     def _with_text(self) -> NDArray[np.float64]:
-        """The record of all texts, with this one in it."""
-        looks = self._text.sum(axis=1, keepdims=True)
-        record = self._texts + self._text * np.minimum(1.0, _LOOKS_OF_A_TEXT / np.maximum(looks, 1))
+        """The record of all texts, including this one."""
+        steps = self._text.sum(axis=1, keepdims=True)
+        weight = np.minimum(1.0, self._tuning.steps_of_a_text / np.maximum(steps, 1))
+        record = self._texts + self._text * weight
         length = record.sum(axis=1, keepdims=True)
-        return np.asarray(record * np.minimum(1.0, _LONGEST_RECORD / length))
+        return np.asarray(record * np.minimum(1.0, self._tuning.longest_record / length))
 
     def fade(self, tokens: float) -> None:
-        """So many tokens passed unseen: what was seen before them says less."""
-        self._recent *= _MEMORY**tokens
+        """So many tokens were written without a draft step: earlier steps count less."""
+        self._recent *= self._tuning.memory**tokens
 
-    def shares(self) -> NDArray[np.float64]:
-        """Share of looks per bin [first or later, BINS]."""
+    def fractions(self) -> NDArray[np.float64]:
+        """Fraction of draft steps per bin [first or later, BINS]."""
         common = self._texts / self._texts.sum(axis=1, keepdims=True)
-        mixed = self._recent + _COMMON_WEIGHT * common
+        mixed = self._recent + self._tuning.common_weight * common
         return np.asarray(mixed / mixed.sum(axis=1, keepdims=True))
 
     def to_json(self) -> dict[str, Any]:
         return {"texts": _rounded(self._with_text())}
 
     @staticmethod
-    def from_json(content: Mapping[str, Any]) -> ConfidenceHistory:
+    def from_json(
+        content: Mapping[str, Any], tuning: HistoryTuning = TUNING.history
+    ) -> ConfidenceHistory:
         """ValueError, TypeError or KeyError when the content is not what to_json writes."""
-        history = ConfidenceHistory()
+        history = ConfidenceHistory(tuning)
         history._texts = _array(content["texts"], (2, BINS))
-        if np.any(history._texts.sum(axis=1) < _TYPICAL_WEIGHT - 0.1):
+        if np.any(history._texts.sum(axis=1) < tuning.typical_weight - 0.1):
             raise ValueError("a record shorter than what it starts with")
         return history
-
-
-_TYPICAL = (0.01, 0.03, 0.05, 0.06, 0.06, 0.07, 0.10, 0.09, 0.10, 0.43)
-"""Of a small model of the target's family: assumed until the drafter was seen at work."""
-
-_TYPICAL_WEIGHT = 8.0
-_COMMON_WEIGHT = 6.0
-_LOOKS_OF_A_TEXT = 12.0
-_LONGEST_RECORD = 1000.0
-_MEMORY = 0.97
 
 
 def _rounded(values: NDArray[np.float64]) -> list[list[float]]:

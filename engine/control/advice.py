@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from engine.control.cost import CostModel
 from engine.control.speedup import PAYS
+from engine.control.tuning import TUNING
 from engine.data.loaded import BreakEven
 
 _PATH = re.compile(r"[^(),:]*/|\.gguf")
 LENGTHS = (1, 2, 3, 4, 6, 8)
-_HOPELESS = 0.97
-_HARD = 0.8
+"""Draft lengths that are shown; the page has a row for each."""
 
 
 def break_evens(
@@ -24,7 +24,7 @@ def break_evens(
 
 def _break_even(cost: CostModel, step: float, length: int) -> BreakEven:
     plain = cost.pass_seconds(1)
-    # No pass is quicker than one of a single row: where it seemed to be, that was noise.
+    # No pass is faster than one of a single row: a measurement that says so is noise.
     rounds = (length * step + max(plain, cost.pass_seconds(length + 1))) / plain
     most = (length + 1) / rounds
     if most <= 1.0:
@@ -40,8 +40,8 @@ def _break_even(cost: CostModel, step: float, length: int) -> BreakEven:
 
 
 def advice(drafter: str, evens: Sequence[BreakEven], spread: float = 0.0) -> str:
-    """One sentence on whether this drafter can pay. spread: what passes of one width differed by
-    when they were measured, as a share."""
+    """One sentence on whether this drafter can pay. spread: by what fraction passes of one width
+    differed when they were measured."""
     possible = [even for even in evens if even.acceptance is not None and even.most >= PAYS]
     name = f"Drafting with {_PATH.sub('', drafter)}"
     if not possible:
@@ -60,8 +60,8 @@ def advice(drafter: str, evens: Sequence[BreakEven], spread: float = 0.0) -> str
             f"Whether {name[0].lower()}{name[1:]} can pay here is not settled: {limit}, and passes "
             f"that should take alike differed by {spread:.0%}; calibrate on a quieter machine."
         )
-    if needed > _HOPELESS:
+    if needed > TUNING.advice.hopeless:
         return f"{name} hardly ever pays here: {condition}, {limit}."
-    if needed > _HARD:
+    if needed > TUNING.advice.hard:
         return f"{name} pays only on very predictable text: {condition}, {limit}."
     return f"{name} pays here: {condition}, {limit}."

@@ -1,6 +1,6 @@
 """--speculate auto: draft while it pays, park a drafter while it does not.
 
-What a drafter asks is answered in engine/control/drafter_policy.py; here is what rounds teach.
+engine/control/drafter_policy.py answers a drafter's questions; this module learns from rounds.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from typing import Any
 from engine.control.cost import CostModel
 from engine.control.drafter_policy import DrafterPolicy, ReplyState
 from engine.control.drafting_memory import DraftingMemory, TextKind
+from engine.control.exploration import ExplorationBudget
+from engine.control.tuning import TUNING, Tuning
 from engine.data.rounds import RoundTrace
-
-_VALUE_WEIGHT = 0.05
 
 
 class AutoDraft:
     """Lives as long as the loaded pair, so what it learned carries over to the next reply."""
 
-    def __init__(self, cost: CostModel) -> None:
-        self._state = ReplyState(cost)
+    def __init__(self, cost: CostModel, tuning: Tuning = TUNING) -> None:
+        budget = ExplorationBudget(tuning.exploration)
+        self._state = ReplyState(cost, DraftingMemory(tuning), budget, tuning)
 
     def begin_reply(self, draft_max: int, kind: TextKind, max_tokens: int) -> None:
         """draft_max: the request's deepest proposal. max_tokens: of the reply at most."""
@@ -52,9 +53,9 @@ class AutoDraft:
             emitted * cost.recent_seconds(1),
             trace.seconds.draft + cost.recent_seconds(width),
         )
-        share = took / max(1, emitted) / plain
-        state.value_share += _VALUE_WEIGHT * (share - state.value_share)
-        state.value_share = min(state.value_share, 1.0)
+        ratio = took / max(1, emitted) / plain
+        state.value_ratio += state.tuning.policy.value_weight * (ratio - state.value_ratio)
+        state.value_ratio = min(state.value_ratio, 1.0)
         state.budget.add(emitted)
         drafter = state.round.drafter
         state.memory.fade_others(drafter, state.kind, emitted)
@@ -63,7 +64,7 @@ class AutoDraft:
         state.round.held_back = False
 
     def _learn_draft(self, trace: RoundTrace, saved: float) -> None:
-        """Of the drafter that was let start last: the nodes may be its members'."""
+        """For the drafter that started last; the proposed tokens may name its members instead."""
         state, round_, drafter = self._state, self._state.round, self._state.round.drafter
         statistics, plain = state.statistics(drafter), state.cost.pass_seconds(1)
         steps = round_.steps or max((node.depth for node in trace.proposed), default=0)
@@ -79,7 +80,7 @@ class AutoDraft:
         statistics.settle(saved, plain, round_.number, promising)
 
     def predictions(self) -> dict[TextKind, float]:
-        """Expected speed-up by kind of text: what the last replies of that kind had."""
+        """Expected speed-up by kind of text: that of the last replies of this kind."""
         return self._state.memory.speed_ups()
 
     @property
@@ -92,15 +93,15 @@ class AutoDraft:
         return self._state.memory.to_json()
 
     def recall(self, content: Mapping[str, Any]) -> None:
-        """Takes over what to_json wrote; ValueError, TypeError or KeyError if it is not that."""
-        self._state.memory = DraftingMemory.from_json(content)
+        """Reads what to_json wrote; ValueError, TypeError or KeyError if it is something else."""
+        self._state.memory = DraftingMemory.from_json(content, self._state.tuning)
         self._state.budget.recall()
 
 
 def _judged(trace: RoundTrace, confidences: list[float]) -> list[tuple[int, float, float]]:
-    """(depth, confidence, probability kept) of the trunk up to the first rejection.
+    """(depth, confidence, probability kept) along the first children, up to the first rejection.
 
-    Not whether it was kept: the probability, given what was drawn, varies less.
+    The probability that a drawn token is kept, not the outcome: it has less variance.
     """
     judged = []
     node = -1

@@ -1,4 +1,4 @@
-"""How far to draft, and when not to: asked before every draw, told the outcome of every round."""
+"""Whether and how far to draft: asked before every draw, given the outcome of every round."""
 
 from __future__ import annotations
 

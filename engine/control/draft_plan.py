@@ -1,9 +1,9 @@
-"""How far it pays to draft: an optimal stopping problem, solved for what is known at present.
+"""How far it pays to draft: an optimal stopping problem, solved for present costs and statistics.
 
-A draft goes on one step at a time. A draft step costs time and tells how sure the drafter is; then
-its token may join the pass, or the draft ends. Solved backwards from the deepest token over
-the probability that the path so far is kept, so jumps in T(n) are seen across: a token that costs
-much is taken if the next ones, nearly free, make up for it.
+A draft grows one step at a time. A draft step costs time and yields the drafter's confidence; then
+its token joins the target's pass, or the draft ends. Solved backwards from the deepest token, over
+the probability that the path so far is kept. So jumps in T(n) are no obstacle: an expensive token
+is taken if the next ones, nearly free, make up for it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from engine.control.acceptance_estimator import DEPTHS
 
-_LOG_STEP = 0.12
-_CELLS = 40  # the last one stands for paths kept with a probability of 1 % and less
+_LOG_STEP = 0.12  # between cells: neighbours differ by 12 %
+_CELLS = 40  # the last one is for all paths that are kept with a probability below 1 %
 _PATHS = np.exp(-_LOG_STEP * np.arange(_CELLS))
 
 
@@ -25,7 +25,7 @@ _PATHS = np.exp(-_LOG_STEP * np.arange(_CELLS))
 class DraftCosts:
     """Seconds. added: by the token at depth i + 1 to the pass. step: of one draft step.
 
-    value: of a token, the time that one takes at present.
+    value: of a token, the seconds that one takes at present.
     """
 
     added: tuple[float, ...]

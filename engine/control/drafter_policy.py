@@ -1,8 +1,8 @@
 """--speculate auto's answers to one drafter: is the next token expected to save time?
 
 Every question is answered before the token it is about is drawn, from what passes cost here, how
-sure the drafter says it is and how often that was right (engine/control/draft_plan.py). Where
-nothing pays, a drafter is tried again now and then, out of a budget of 1 % of the time.
+confident the drafter is and how often that was right (engine/control/draft_plan.py). Where nothing
+pays, a drafter is tried again now and then, within an exploration budget.
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ from engine.control.draft_plan import DraftCosts, DraftPlan
 from engine.control.drafter_statistics import DrafterStatistics
 from engine.control.drafting_memory import DraftingMemory, TextKind
 from engine.control.exploration import ExplorationBudget
+from engine.control.tuning import TUNING, Tuning
 from engine.data.request import LONGEST_AUTO_DRAFT
-
-_MARGIN = 0.1  # of a plain round: below that a plan may be luck
-_LONGEST_OUTLOOK = 256
-_FREE_STEP = 0.004  # of a plain round
 
 
 @dataclass(slots=True)
@@ -41,19 +38,20 @@ class RoundState:
 
 @dataclass(slots=True)
 class ReplyState:
-    """What all drafters of a reply share: costs, what is known, and the round at hand.
+    """What is the same for all drafters of a reply: costs, statistics, and the present round.
 
-    value_share: seconds per token at present, over T(1). unread: per drafter, tokens it has not
-    taken in, and at how many written tokens that was said. added: seconds that the token at each
-    depth adds to a pass, filled in once a round.
+    value_ratio: seconds per token at present, over T(1). unread: per drafter, the number of tokens
+    of the text it has not read, and of the reply's tokens then. added: seconds that the token at
+    each depth adds to a pass, filled in once a round.
     """
 
     cost: CostModel
-    memory: DraftingMemory = field(default_factory=DraftingMemory)
-    budget: ExplorationBudget = field(default_factory=ExplorationBudget)
+    memory: DraftingMemory
+    budget: ExplorationBudget
+    tuning: Tuning = TUNING
     kind: TextKind = "greedy"
     draft_max: int = LONGEST_AUTO_DRAFT
-    value_share: float = 1.0
+    value_ratio: float = 1.0
     round: RoundState = field(default_factory=RoundState)
     unread: dict[str, tuple[int, int]] = field(default_factory=dict)
     added: tuple[float, ...] = ()
@@ -73,7 +71,7 @@ class ReplyState:
     @property
     def value_per_token(self) -> float:
         """Seconds that one token takes at present."""
-        return self.value_share * self.cost.pass_seconds(1)
+        return self.value_ratio * self.cost.pass_seconds(1)
 
     def statistics(self, drafter: str) -> DrafterStatistics:
         return self.memory.of(drafter, self.kind)
@@ -113,7 +111,7 @@ class DrafterPolicy:
 
     def may_step(self, depth: int) -> bool:
         if depth == 1:
-            return True  # may_start has said so
+            return True  # may_start has decided
         plan = self.state.plan(self.drafter)
         return plan.step_value(depth - 1, self.state.round.path_probability) > 0.0
 
@@ -161,8 +159,8 @@ class DrafterPolicy:
         if statistics.is_resting(round_.number):
             return False
         step, plain = state.cost.draft_seconds(self.drafter), state.cost.pass_seconds(1)
-        if step < _FREE_STEP * plain:
-            return True  # its steps tell more than a plan
+        if step < state.tuning.policy.free_step * plain:
+            return True  # its confidence, known for nothing, says more than a plan
         if self._pays(plan.start_value):
             return True
         is_affordable = self._catching_up() + step <= state.budget.rounds * plain
@@ -173,15 +171,15 @@ class DrafterPolicy:
         return True
 
     def _pays(self, start_value: float) -> bool:
-        """Whether rounds that save so much are worth the text that it has to take in first."""
-        state = self.state
-        if start_value <= _MARGIN * state.cost.pass_seconds(1):
+        """Whether rounds that save this much make up for the text that it has to read first."""
+        state, tuning = self.state, self.state.tuning.policy
+        if start_value <= tuning.margin * state.cost.pass_seconds(1):
             return False
-        rounds = min(state.budget.left, _LONGEST_OUTLOOK) * state.value_share
+        rounds = min(state.budget.left, tuning.longest_outlook) * state.value_ratio
         return start_value * rounds > self._catching_up()
 
     def _catching_up(self) -> float:
-        """Seconds, as far as is known: a drafter that was not asked in this round is guessed at."""
+        """Seconds to read the unread text; an estimate if it was not asked in this round."""
         written = self.state.budget.written
         tokens, when = self.state.unread.get(self.drafter, (0, written))
         return (tokens + written - when) * self.state.cost.token_seconds(self.drafter)

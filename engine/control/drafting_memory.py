@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from engine.control.drafter_statistics import DrafterStatistics
 from engine.control.speed_record import SpeedRecord
+from engine.control.tuning import TUNING, Tuning
 
 TextKind = Literal["greedy", "sampled"]
 """How a reply is chosen: a drafter's confidence means something else for each."""
@@ -15,18 +16,19 @@ _VERSION = 3
 
 
 class DraftingMemory:
-    """A drafter that was never asked about starts knowing nothing."""
+    """Statistics are made empty when a drafter is first asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, tuning: Tuning = TUNING) -> None:
+        self._tuning = tuning
         self._drafters: dict[tuple[str, TextKind], DrafterStatistics] = {}
         self._speeds: dict[TextKind, SpeedRecord] = {}
 
     def of(self, drafter: str, kind: TextKind) -> DrafterStatistics:
-        return self._drafters.setdefault((drafter, kind), DrafterStatistics())
+        return self._drafters.setdefault((drafter, kind), DrafterStatistics(self._tuning))
 
     def speed(self, kind: TextKind) -> SpeedRecord:
-        """Of the whole pair, whoever drafted."""
-        return self._speeds.setdefault(kind, SpeedRecord())
+        """Of the loaded pair, with any of its drafters."""
+        return self._speeds.setdefault(kind, SpeedRecord(self._tuning.speed_record))
 
     def speed_ups(self) -> dict[TextKind, float]:
         """By kind of text, where enough was written."""
@@ -40,7 +42,7 @@ class DraftingMemory:
             record.begin_reply()
 
     def fade_others(self, drafter: str, kind: TextKind, tokens: int) -> None:
-        """Tokens went by without a draft step of the drafters that were not asked."""
+        """Tokens were written without a draft step of the other drafters."""
         for (name, of_kind), statistics in self._drafters.items():
             if name != drafter and of_kind == kind:
                 statistics.confidences.fade(tokens)
@@ -56,16 +58,18 @@ class DraftingMemory:
         }
 
     @staticmethod
-    def from_json(content: Mapping[str, Any]) -> DraftingMemory:
+    def from_json(content: Mapping[str, Any], tuning: Tuning = TUNING) -> DraftingMemory:
         """ValueError, TypeError or KeyError when the content is not what to_json writes."""
         if content["version"] != _VERSION:
             raise ValueError("written by another version")
-        memory = DraftingMemory()
+        memory = DraftingMemory(tuning)
         for key, value in content["accounts"].items():
             kind, _, drafter = key.partition(" ")
-            memory._drafters[drafter, _text_kind(kind)] = DrafterStatistics.from_json(value)
+            statistics = DrafterStatistics.from_json(value, tuning)
+            memory._drafters[drafter, _text_kind(kind)] = statistics
         for kind, value in content["speeds"].items():
-            memory._speeds[_text_kind(kind)] = SpeedRecord.from_json(value)
+            record = SpeedRecord.from_json(value, tuning.speed_record)
+            memory._speeds[_text_kind(kind)] = record
         return memory
 
 

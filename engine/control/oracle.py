@@ -1,8 +1,8 @@
-"""The best that drafting could have done on a text that is known: what auto is compared with.
+"""The fastest schedule of draft lengths for a known text: what automatic drafting is compared with.
 
-Given the drafter's hits on a fixed text, dynamic programming finds the schedule of draft lengths
-that takes least time. It knows the future: which tokens will be kept, so it never drafts a token
-in vain. No rule that decides before it knows can reach that; the share shows how near one comes.
+Given which of the drafter's tokens are right, dynamic programming finds the schedule that takes
+least time. It knows which tokens will be kept, so it drafts no other. No policy that decides before
+it knows can reach that; the fraction reached is the figure of merit.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from engine.data.rounds import RoundTrace
 
 @dataclass(frozen=True, slots=True)
 class OracleReport:
-    """Seconds of decoding, all from the same costs. known: share of places where it is recorded
-    what the drafter would have proposed; at the others it is taken to be wrong.
+    """Seconds of decoding, all from the same costs. known: the fraction of positions where the
+    drafter's token is recorded; at the others it counts as wrong.
 
-    Parts of taken: rejected_seconds widened passes by tokens that were not kept, vain_seconds went
-    to draft steps that brought no kept token.
+    Parts of taken_seconds: rejected_seconds is what rejected tokens added to passes, vain_seconds
+    what draft steps without a kept token took.
     """
 
     tokens: int
@@ -33,13 +33,13 @@ class OracleReport:
     fixed_length: int
 
     @property
-    def share(self) -> float:
-        """How much of the best speed was reached, 0..1."""
+    def fraction_of_best(self) -> float:
+        """Fraction of the best speed that was reached."""
         return self.best_seconds / self.taken_seconds
 
     @property
     def short_seconds(self) -> float:
-        """Lost by drafts that ended although more would have been kept, or had no drafter."""
+        """Lost where drafts were shorter than the best ones, or there was no draft."""
         return self.taken_seconds - self.best_seconds - self.rejected_seconds - self.vain_seconds
 
     @property
@@ -54,18 +54,18 @@ class OracleReport:
 def best_seconds(
     hits: Sequence[bool], pass_seconds: Callable[[int], float], step: float, draft_max: int
 ) -> float:
-    """Least time for a text. hits: by place, whether the drafter's token there is right.
+    """Least time for a text. hits: by position, whether the drafter's token there is right.
 
-    A round at place i with d drafted tokens, all hits, takes d * step + T(d + 1) and yields d + 1
-    tokens. Drafting a token that is a miss never helps, so the best schedule has none.
+    A round at position i with d drafted tokens, all hits, takes d * step + T(d + 1) and yields
+    d + 1 tokens. Drafting a wrong token never helps, so the best schedule has none.
     """
     passes = [pass_seconds(width + 1) + width * step for width in range(draft_max + 1)]
     best = [0.0] * (len(hits) + 1)
-    run = 0  # hits in a row from this place on
-    for place in range(len(hits) - 1, -1, -1):
-        run = run + 1 if hits[place] else 0
-        deepest = min(run, draft_max, len(hits) - place - 1)
-        best[place] = min(passes[d] + best[place + d + 1] for d in range(deepest + 1))
+    run = 0  # hits in a row from this position on
+    for start in range(len(hits) - 1, -1, -1):
+        run = run + 1 if hits[start] else 0
+        deepest = min(run, draft_max, len(hits) - start - 1)
+        best[start] = min(passes[d] + best[start + d + 1] for d in range(deepest + 1))
     return best[0]
 
 
@@ -73,23 +73,22 @@ def fixed_seconds(
     hits: Sequence[bool], pass_seconds: Callable[[int], float], step: float, length: int
 ) -> float:
     """Time for the text with `length` tokens drafted in every round, 0 for plain decoding."""
-    place, seconds = 0, 0.0
-    while place < len(hits):
-        drafted = min(length, len(hits) - place - 1)
+    position, seconds = 0, 0.0
+    while position < len(hits):
+        drafted = min(length, len(hits) - position - 1)
         kept = 0
-        while kept < drafted and hits[place + kept]:
+        while kept < drafted and hits[position + kept]:
             kept += 1
         seconds += drafted * step + pass_seconds(drafted + 1)
-        place += kept + 1
+        position += kept + 1
     return seconds
 
 
 def recorded_hits(traces: Iterable[RoundTrace]) -> list[bool | None]:
-    """By place of the reply, whether the drafter's token is right; None where it had no say.
+    """By position in the reply, whether the drafter's token is right; None where it is not known.
 
-    From greedy replies with chains: the target's text and the drafter's answer to it are then
-    functions of the text alone, wherever a round begins. Most places are known where rounds draft
-    at fixed length, few where a controller parks.
+    From greedy replies with chains: there the drafter's token depends on the text alone, not on
+    where a round begins. Rounds of fixed length record most positions, a parked drafter few.
     """
     hits: list[bool | None] = []
     for trace in traces:
@@ -108,18 +107,17 @@ def consult_oracle(
     pass_seconds: Callable[[int], float],
     draft_max: int,
 ) -> OracleReport:
-    """Compares a recorded reply with the best schedule for its text.
+    """Compares a recorded reply with the best schedule for its text. Greedy chains only.
 
-    taken: auto's rounds. hits: of the same text, from recorded_hits of any of its replies, merged
-    by merged_hits. pass_seconds: T(n), used for all schedules alike, so that noise in single
-    passes is no part of the comparison. Greedy chains only. Draft steps take what they
-    took in `taken`.
+    taken: the rounds of automatic drafting. hits: of the same text, from recorded_hits of any of
+    its replies, merged by merged_hits. pass_seconds: T(n), used for all schedules, so that noise in
+    single passes has no influence. A draft step takes in all schedules what it took in `taken`.
     """
     rounds = list(taken)
     step = _draft_step(rounds)
-    sure = [hit is True for hit in hits]
+    right = [hit is True for hit in hits]  # what is not known counts as wrong
     lengths = range(draft_max + 1)
-    fixed = {k: fixed_seconds(sure, pass_seconds, step, k) for k in lengths}
+    fixed = {k: fixed_seconds(right, pass_seconds, step, k) for k in lengths}
     length = min(fixed, key=lambda k: fixed[k])
     known = sum(hit is not None for hit in hits) / max(1, len(hits))
     kept = [_kept(trace) for trace in rounds]
@@ -131,7 +129,7 @@ def consult_oracle(
         taken_seconds=sum(trace.seconds.draft for trace in rounds) + sum(passes),
         rejected_seconds=sum(passes) - sum(pass_seconds(1 + length) for length in kept),
         vain_seconds=sum(trace.seconds.draft for trace in rounds) - step * sum(kept),
-        best_seconds=best_seconds(sure, pass_seconds, step, draft_max),
+        best_seconds=best_seconds(right, pass_seconds, step, draft_max),
         fixed_seconds=fixed[length],
         fixed_length=length,
     )
@@ -142,8 +140,8 @@ def _kept(trace: RoundTrace) -> int:
 
 
 def _draft_step(rounds: Sequence[RoundTrace]) -> float:
-    """Seconds per drafted token: of each drafter, the first quartile over its rounds (many rounds
-    pay for a look more than they drafted); of all, the mean over drafted tokens."""
+    """Seconds per drafted token. Of one drafter: the first quartile over its rounds, because many
+    rounds make one draft step more than they draft tokens. Of all: the mean over drafted tokens."""
     by_drafter: dict[str, list[RoundTrace]] = {}
     for trace in rounds:
         if trace.proposed:
@@ -158,11 +156,11 @@ def _draft_step(rounds: Sequence[RoundTrace]) -> float:
 
 
 def merged_hits(records: Sequence[Sequence[bool | None]]) -> list[bool | None]:
-    """Of several replies with the same text: what any of them knows."""
+    """Of several replies with the same text: a position is known if it is in any of them."""
     longest = max(map(len, records), default=0)
     merged: list[bool | None] = [None] * longest
     for record in records:
-        for place, hit in enumerate(record):
+        for position, hit in enumerate(record):
             if hit is not None:
-                merged[place] = hit
+                merged[position] = hit
     return merged

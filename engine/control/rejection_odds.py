@@ -1,4 +1,4 @@
-"""Whether more is rejected in the text at hand than a record of all texts let expect."""
+"""Whether more tokens are rejected in this text than the record of all texts predicts."""
 
 from __future__ import annotations
 
@@ -7,36 +7,37 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-_RECENT = 0.97  # of a token, when one more was judged
-_USUAL_WEIGHT = 3.0  # in rejected tokens
-_LARGEST = 4.0
+from engine.control.tuning import TUNING, OddsTuning
 
-Chance = TypeVar("Chance", float, NDArray[np.float64])
+Probability = TypeVar("Probability", float, NDArray[np.float64])
 
 
 class RejectionOdds:
-    """The factor of the odds of rejection: above 1 in a text that is harder than others."""
+    """The odds ratio of rejection, this text against all texts: above 1 in a harder text."""
 
-    def __init__(self, at_first: float = 1.0) -> None:
-        """at_first: the factor as long as nothing is known of a text."""
+    def __init__(self, at_first: float = 1.0, tuning: OddsTuning = TUNING.odds) -> None:
+        """at_first: the odds ratio at the start of a text, when nothing is known of it."""
         self._at_first = at_first
-        self._rejected = self._awaited = 0.0  # of late: tokens, and what was expected
+        self._tuning = tuning
+        self._rejected = self._expected = 0.0  # tokens, recent ones count more
 
     def begin_text(self) -> None:
-        """Another text: what was rejected of late says nothing about it."""
-        self._rejected = self._awaited = 0.0
+        """Another text: earlier rejections say nothing about it."""
+        self._rejected = self._expected = 0.0
 
     def learn(self, usual: float, kept: float) -> None:
-        """Of a token: its chance to be kept in any text, and whether (or how likely) it was."""
-        self._rejected = _RECENT * self._rejected + 1.0 - kept
-        self._awaited = _RECENT * self._awaited + 1.0 - usual
+        """A token was judged. usual: the probability that it is kept, over all texts. kept: whether
+        it was kept, or how probable that was."""
+        memory = self._tuning.memory
+        self._rejected = memory * self._rejected + 1.0 - kept
+        self._expected = memory * self._expected + 1.0 - usual
 
     @property
     def factor(self) -> float:
-        supposed = _USUAL_WEIGHT * self._at_first
-        ratio = (self._rejected + supposed) / (self._awaited + _USUAL_WEIGHT)
-        return min(max(ratio, 1.0 / _LARGEST), _LARGEST)
+        weight, largest = self._tuning.prior_weight, self._tuning.largest
+        ratio = (self._rejected + weight * self._at_first) / (self._expected + weight)
+        return min(max(ratio, 1.0 / largest), largest)
 
-    def applied(self, usual: Chance) -> Chance:
-        """Chances in this text; never certain unless they were."""
+    def applied(self, usual: Probability) -> Probability:
+        """Acceptance probabilities in this text; 0 and 1 stay as they are."""
         return usual / (usual + self.factor * (1.0 - usual))

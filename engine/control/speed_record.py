@@ -1,4 +1,4 @@
-"""How much faster replies were than plain decoding would have been: what the next may expect."""
+"""How much faster than plain decoding recent replies were: the prediction for the next one."""
 
 from __future__ import annotations
 
@@ -8,26 +8,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.control.speedup import most_speedup
+from engine.control.tuning import TUNING, SpeedRecordTuning
 
-_FEWEST_TOKENS = 16
-"""A shorter reply says little and does not count."""
+_OLD_REPLY = 64.0
+"""Tokens that stand for one reply in the sums of the stored format."""
 
-_FEWEST_REPLIES = 3
-"""Of fewer, none can be told to be an odd one."""
+_FURTHEST = math.log(1000.0)
+"""A stored logarithm beyond this is damage."""
 
-_REPLIES = 16
-"""The last so many count, each as much as any other."""
-
-_REACH = math.log(1.25)
-"""A reply that is further from the others than this pulls no harder."""
+_TINY = 1e-12  # where a sum of floats counts as zero
 
 
 class SpeedRecord:
-    """For one kind of text. Of each reply the time that plain decoding takes over the time that was
-    taken, within what its tokens a round allow; of the last replies together a robust mean."""
+    """For one kind of text: a robust mean of the last replies' speed-ups. That of one reply is the
+    time of plain decoding over the time taken, and at most its tokens per round."""
 
-    def __init__(self) -> None:
-        self._replies: deque[float] = deque(maxlen=_REPLIES)  # logarithms
+    def __init__(self, tuning: SpeedRecordTuning = TUNING.speed_record) -> None:
+        self._tuning = tuning
+        self._replies: deque[float] = deque(maxlen=tuning.replies)  # logarithms
         self._plain = self._taken = 0.0  # of the present reply
         self._written = self._rounds = 0
 
@@ -47,35 +45,40 @@ class SpeedRecord:
     def of_this_reply(self) -> float | None:
         """None while it is too short."""
         most = most_speedup(self._written, self._rounds)
-        if most is None or self._written < _FEWEST_TOKENS or min(self._plain, self._taken) <= 0.0:
+        is_short = self._written < self._tuning.fewest_tokens
+        if most is None or is_short or min(self._plain, self._taken) <= 0.0:
             return None
         return min(self._plain / self._taken, most)
 
     def _present(self) -> list[float]:
-        """The present reply, if it counts by now."""
+        """The present reply, if it is long enough."""
         found = self.of_this_reply
         return [] if found is None else [math.log(found)]
 
     def _counted(self) -> list[float]:
-        return [*self._replies, *self._present()][-_REPLIES:]
+        return [*self._replies, *self._present()][-self._tuning.replies :]
 
     @property
     def speed_up(self) -> float | None:
         """None before enough replies were written."""
         replies = self._counted()
-        return math.exp(robust_mean(replies)) if len(replies) >= _FEWEST_REPLIES else None
+        if len(replies) < self._tuning.fewest_replies:
+            return None
+        return math.exp(robust_mean(replies, self._tuning.reach))
 
     def to_json(self) -> dict[str, Any]:
-        """With the sums that records were before they held replies."""
+        """With the sums that an earlier format held."""
         replies = [round(one, 4) for one in self._counted()]
         tokens = _OLD_REPLY * len(replies)
         logarithms = round(_OLD_REPLY * sum(replies), 3)
         return {"logarithms": logarithms, "tokens": tokens, "replies": replies}
 
     @staticmethod
-    def from_json(content: Mapping[str, Any]) -> SpeedRecord:
+    def from_json(
+        content: Mapping[str, Any], tuning: SpeedRecordTuning = TUNING.speed_record
+    ) -> SpeedRecord:
         """ValueError, TypeError or KeyError when the content is not what to_json writes."""
-        record = SpeedRecord()
+        record = SpeedRecord(tuning)
         logarithms, tokens = float(content["logarithms"]), float(content["tokens"])
         if not math.isfinite(logarithms) or not 0.0 <= tokens < math.inf:
             raise ValueError("not a record of speeds")
@@ -88,26 +91,17 @@ class SpeedRecord:
         return record
 
 
-_OLD_REPLY = 64.0
-"""Tokens that stand for a reply in sums of all tokens."""
+def robust_mean(values: Sequence[float], reach: float = TUNING.speed_record.reach) -> float:
+    """Huber's estimate: the mean, but a value further off than `reach` counts as if it were there.
 
-_FURTHEST = math.log(1000.0)
-
-
-def robust_mean(values: Sequence[float]) -> float:
-    """Huber's estimate: the mean, but for values far off, which pull as those at _REACH do.
-
-    Where several places are as good, the lowest. One value at least.
+    Where an interval is equally good, its lowest value. One value at least.
     """
     low, high = min(values), max(values)
     for _ in range(50):
         middle = (low + high) / 2
-        pull = sum(min(max(value - middle, -_REACH), _REACH) for value in values)
+        pull = sum(min(max(value - middle, -reach), reach) for value in values)
         if pull > _TINY:
             low = middle
         else:
             high = middle
     return high
-
-
-_TINY = 1e-12

@@ -1,9 +1,9 @@
-"""How much faster than plain decoding: what is possible at most, what was measured, how surely.
+"""How much faster than plain decoding: the upper bound, what was measured, and its interval.
 
 Everything that shows or advises a speed-up takes its bound and its interval from here. No pass of
-the target is quicker than one over a single token, and plain decoding makes one such pass a token:
-so what a drafter saves is at most the tokens that it gets out of each pass, and less by as much as
-wider passes take longer. What a clock says beyond that is the machine's noise.
+the target is faster than one over a single token, and plain decoding makes one such pass a token.
+So the speed-up is at most the tokens emitted per pass, and less where wider passes take longer. A
+measured speed-up beyond that is noise of the machine.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-PAYS = 1.03
-"""Less than that is not worth a drafter's memory."""
+from engine.control.tuning import TUNING
 
-MOST_PROMPTS = 1000
-"""What would need more is not settled by asking more."""
+PAYS = TUNING.speedup.pays
+MOST_PROMPTS = TUNING.speedup.most_prompts
 
 _WIDEST = math.log(1000.0)  # either way: an interval that wide knows nothing
 _NORMAL = statistics.NormalDist().inv_cdf(0.975)
@@ -47,8 +46,8 @@ def most_speedup(
 def pass_ratios(passes: Iterable[tuple[int, float]]) -> dict[int, float]:
     """By width n the least that T(n) / T(1) can be, from rows and seconds of passes.
 
-    The quick quartile of the wide passes over the slow quartile of those of one row, never below 1
-    and never falling: noise makes the bound looser, until only tokens a round are left of it. Empty
+    The first quartile of the wide passes over the third quartile of those of one row, never below 1
+    and never falling: noise makes the bound looser, at most as loose as tokens per round. Empty
     without a pass of one row.
     """
     seen: dict[int, list[float]] = {}
@@ -94,7 +93,7 @@ class Repeats:
 
     @property
     def difference(self) -> float | None:
-        """Between two replies to one prompt, as a share; None if nothing was asked twice."""
+        """By what fraction two replies to one prompt differ; None if nothing was asked twice."""
         return math.expm1(math.sqrt(2.0) * self.deviation) if self.pairs else None
 
 
@@ -104,8 +103,8 @@ class SpeedUp:
 
     most: the bound; None where there is none. clock: the mean without it.
     deviation: of the logarithm of one prompt's ratio.
-    needed: prompts after which an effect of this size stands out of the noise four times in five,
-    None where even MOST_PROMPTS are too few.
+    needed: prompts with which an effect of this size is significant in four cases of five, None
+    where even MOST_PROMPTS are too few.
     """
 
     mean: float
@@ -119,8 +118,8 @@ class SpeedUp:
 
     @property
     def settled(self) -> bool:
-        """Whether it is known if this is faster or slower than plain. One prompt settles nothing,
-        unless the bound leaves no room."""
+        """Whether this is significantly faster or slower than plain. One prompt settles nothing,
+        unless the bound excludes a gain."""
         if self.most is not None and self.most < PAYS:
             return True
         return self.prompts > 1 and not self.low <= 1.0 <= self.high
@@ -137,8 +136,8 @@ def speed_up(
 ) -> SpeedUp:
     """measured: ratios, prompt by prompt, one at least. bounds: of each, `most_speedup`.
 
-    What a ratio has beyond its bound is an error that was seen, so it widens the interval. A
-    prompt's ratio is never taken to be surer than plain decoding's own two replies.
+    What a ratio has beyond its bound is an error of measurement, so it widens the interval. The
+    deviation of a prompt's ratio is at least that of plain decoding's two replies.
     """
     count = len(measured)
     raw = [math.log(ratio) for ratio in measured]
@@ -163,7 +162,7 @@ def speed_up(
 
 
 def _deviation(logarithms: Sequence[float], repeats: Repeats) -> tuple[float, int]:
-    """Of one prompt's ratio, and how many independent differences tell it."""
+    """Of one prompt's ratio, and its degrees of freedom."""
     between = statistics.stdev(logarithms) if len(logarithms) > 1 else 0.0
     itself = math.sqrt(1.5) * repeats.deviation  # of one reply over the mean of two
     if itself > between:
@@ -172,7 +171,7 @@ def _deviation(logarithms: Sequence[float], repeats: Repeats) -> tuple[float, in
 
 
 def _needed(deviation: float, centre: float, count: int) -> int | None:
-    """So many that the interval leaves out 1 four times in five."""
+    """The fewest prompts with which the interval excludes 1 in four cases of five."""
     effect = max(abs(centre), math.log(PAYS))
     for prompts in range(max(2, count + 1), MOST_PROMPTS + 1):
         if (student(prompts - 1) + _POWER) * deviation / math.sqrt(prompts) <= effect:

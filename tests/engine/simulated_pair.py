@@ -1,6 +1,6 @@
 """A target and a drafter that are tables of seconds and coins tossed beforehand: no model.
 
-The text is fixed, as greedy text is: at each of its places it is settled how sure the drafter is
+The text is fixed, as greedy text is: at each of its positions it is settled how sure the drafter is
 of the next token and whether it is right, so that every way of drafting meets the same text.
 """
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from engine.control.auto_draft import AutoDraft
 from engine.control.cost import CostModel
+from engine.control.tuning import TUNING, CostTuning
 from engine.data.draft_cost import DraftCost
 from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
 
@@ -22,16 +23,18 @@ NAME = "model"
 
 @dataclass(frozen=True)
 class Machine:
-    """table: milliseconds of a pass by width. step, token: milliseconds of a draft step, and of
-    every token that the drafter takes in without drafting."""
+    """Milliseconds. table: of a pass by width. step, token: of a draft step, and of every token
+    that the drafter reads without drafting. row: of the loop itself, for every row of a pass."""
 
     table: Mapping[int, float]
     step: float
     token: float = 0.0
+    row: float = 0.0
 
-    def cost_model(self) -> CostModel:
+    def cost_model(self, tuning: CostTuning = TUNING.cost) -> CostModel:
         seconds = {width: ms / 1e3 for width, ms in self.table.items()}
-        return CostModel(seconds, drafters={NAME: DraftCost(self.step / 1e3, self.token / 1e3)})
+        drafters = {NAME: DraftCost(self.step / 1e3, self.token / 1e3)}
+        return CostModel(seconds, drafters=drafters, tuning=tuning)
 
     def pass_seconds(self, width: int) -> float:
         return CostModel({n: ms / 1e3 for n, ms in self.table.items()}).pass_seconds(width)
@@ -39,7 +42,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Text:
-    """sure, right: by place, how sure the drafter is of the next token, and whether it is right."""
+    """By position. sure: the drafter's confidence in the next token. right: whether it is right."""
 
     sure: NDArray[np.float64]
     right: NDArray[np.bool_]
@@ -75,27 +78,31 @@ class Simulation:
         widths = range(1, self.draft_max + 2)
         self._passes = {n: self.machine.pass_seconds(n) for n in widths}
 
-    def reply(self, text: Text) -> Simulation:
-        """One reply that is the whole text."""
+    def reply(self, text: Text, prompt: int = 0) -> Simulation:
+        """One reply that is the whole text, after a prompt that the drafter has not read."""
+        self._behind += prompt
         self.auto.begin_reply(self.draft_max, "greedy", len(text.sure))
-        place = 0
-        while place < len(text.sure):
-            trace = self._round(text, place)
+        position = 0
+        while position < len(text.sure):
+            trace = self._round(text, position)
             self.auto.finish_round(trace)
             self.traces.append(trace)
-            self.seconds += trace.seconds.draft + trace.seconds.target
-            self.plain_seconds += len(trace.emitted) * self._passes[1]
-            place += len(trace.emitted)
+            self.seconds += trace.seconds.draft + trace.seconds.target + trace.seconds.other
+            plain = self._passes[1] + self.machine.row / 1e3
+            self.plain_seconds += len(trace.emitted) * plain
+            position += len(trace.emitted)
         return self
 
-    def _round(self, text: Text, place: int) -> RoundTrace:
-        room = min(self.auto.start_round(), len(text.sure) - place - 1)
-        drafted, seconds = self._draft(text, place, room)
+    def _round(self, text: Text, position: int) -> RoundTrace:
+        room = min(self.auto.start_round(), len(text.sure) - position - 1)
+        drafted, seconds = self._draft(text, position, room)
         kept = 0
-        while kept < drafted and text.right[place + kept]:
+        while kept < drafted and text.right[position + kept]:
             kept += 1
         nodes = tuple(
-            ProposedToken(5, "x", i - 1, i + 1, NAME, float(text.right[place + i]), None, i < kept)
+            ProposedToken(
+                5, "x", i - 1, i + 1, NAME, float(text.right[position + i]), None, i < kept
+            )
             for i in range(drafted)
         )
         emitted = tuple(
@@ -104,12 +111,14 @@ class Simulation:
         )
         self._behind = 0 if drafted else self._behind + 1
         took = RoundSeconds(
-            seconds * self._jitter(), self._passes[1 + drafted] * self._jitter(), 0.0
+            seconds * self._jitter(),
+            self._passes[1 + drafted] * self._jitter(),
+            self.machine.row / 1e3 * (1 + drafted),
         )
         parked = self.auto.parked and not nodes
-        return RoundTrace(len(self.traces) + 1, place, nodes, emitted, took, parked)
+        return RoundTrace(len(self.traces) + 1, position, nodes, emitted, took, parked)
 
-    def _draft(self, text: Text, place: int, room: int) -> tuple[int, float]:
+    def _draft(self, text: Text, position: int, room: int) -> tuple[int, float]:
         """As drafters.stepping.draft_chain goes about it: tokens drafted, and the seconds."""
         policy, step = self.auto.of(NAME), self.machine.step / 1e3
         if room < 1 or not policy.may_catch_up(self._behind) or not policy.may_start():
@@ -120,7 +129,7 @@ class Simulation:
             if not policy.may_step(depth):
                 return depth - 1, seconds
             seconds += step
-            if not policy.should_continue(depth, float(text.sure[place + depth - 1])):
+            if not policy.should_continue(depth, float(text.sure[position + depth - 1])):
                 return depth - 1, seconds
         return room, seconds
 

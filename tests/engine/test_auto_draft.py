@@ -36,17 +36,17 @@ def texts(acceptance: float, replies: int = 8, length: int = 128) -> list[Text]:
 def informed_speed_up(machine: Machine, text: Text) -> float:
     """Of the best rule that knows how often each confidence occurs and is right in this text."""
     bins = np.array([confidence_bin(sure) for sure in text.sure])
-    shares = np.bincount(bins, minlength=BINS) / len(bins)
+    fractions = np.bincount(bins, minlength=BINS) / len(bins)
     right = np.bincount(bins, weights=text.right, minlength=BINS)
-    chances = right / np.maximum(np.bincount(bins, minlength=BINS), 1)
+    kept = right / np.maximum(np.bincount(bins, minlength=BINS), 1)
     cost = machine.cost_model()
     added, step, plain = cost.added_seconds(8), machine.step / 1e3, cost.pass_seconds(1)
-    tables = np.tile(chances, (DEPTHS, 1)), np.tile(shares, (2, 1))
+    tables = np.tile(kept, (DEPTHS, 1)), np.tile(fractions, (2, 1))
     low, high = 0.0, plain
-    for _ in range(14):  # the price of a token at which a round is worth what it takes
-        price = (low + high) / 2
-        saved = DraftPlan(DraftCosts(added, step, price), *tables).start_value
-        low, high = (low, price) if price + max(0.0, saved) > plain else (price, high)
+    for _ in range(14):  # the value of a token at which a round saves nothing
+        value = (low + high) / 2
+        saved = DraftPlan(DraftCosts(added, step, value), *tables).start_value
+        low, high = (low, value) if value + max(0.0, saved) > plain else (value, high)
     return plain / high
 
 
@@ -130,14 +130,14 @@ def test_a_change_of_text_is_noticed() -> None:
 
 def test_code_after_prose_in_the_same_chat() -> None:
     parts = [part for a in (0.5, 0.95, 0.5, 0.95) for part in texts(a, 4)]
-    shares = []
+    reached = []
     simulation = simulate(MEMORY_BOUND, [])
     for part in parts:
         before = simulation.seconds, simulation.plain_seconds
         simulation.reply(part)
         speed_up = (simulation.plain_seconds - before[1]) / (simulation.seconds - before[0])
-        shares.append(speed_up / informed_speed_up(MEMORY_BOUND, part))
-    assert np.mean(shares) > 0.88
+        reached.append(speed_up / informed_speed_up(MEMORY_BOUND, part))
+    assert np.mean(reached) > 0.88
 
 
 def test_a_drafter_that_has_to_read_the_whole_text_first_is_tried_less() -> None:
@@ -171,15 +171,15 @@ def test_easy_texts_do_not_make_the_next_one_look_easy() -> None:
 def test_every_text_counts_alike_in_what_is_expected() -> None:
     history = ConfidenceHistory()
     for _ in range(400):
-        for sure, looks in ((0.99, 200), (0.1, 20)):
-            for _ in range(looks):
+        for sure, steps in ((0.99, 200), (0.1, 20)):
+            for _ in range(steps):
                 history.add(sure, 1)
             history.begin_text()
     history.fade(1000.0)
-    first = history.shares()[0]
+    first = history.fractions()[0]
     assert first[-1] == pytest.approx(first[0], rel=0.1)
     again = ConfidenceHistory.from_json(json.loads(json.dumps(history.to_json())))
-    assert again.shares() == pytest.approx(history.shares(), abs=1e-3)
+    assert again.fractions() == pytest.approx(history.fractions(), abs=1e-3)
 
 
 def test_confidence_that_is_wrong_is_corrected() -> None:
@@ -265,43 +265,43 @@ def test_greedy_and_sampled_replies_are_learned_apart() -> None:
 
 
 def test_a_record_is_doubted_until_the_text_has_borne_it_out() -> None:
-    """Drafts go where chances look best, and so are worse there than they look."""
-    chance = experienced()
-    chance.begin_text()
-    at_first = chance.estimate(0.99)
+    """Drafts go where the estimate is highest, and there it is too high."""
+    estimator = experienced()
+    estimator.begin_text()
+    at_first = estimator.estimate(0.99)
     assert at_first < 0.98
     for number in range(100):
-        chance.learn(0.99, float(number % 50 != 0))
-    assert at_first < chance.estimate(0.99) < 0.985
+        estimator.learn(0.99, float(number % 50 != 0))
+    assert at_first < estimator.estimate(0.99) < 0.985
 
 
 def experienced() -> AcceptanceEstimator:
     """Of a drafter that is right in 49 of 50 cases when it is sure."""
-    chance = AcceptanceEstimator(adapts=True)
+    estimator = AcceptanceEstimator(adapts=True)
     for number in range(500):
-        chance.learn(0.99, float(number % 50 != 0))
-    return chance
+        estimator.learn(0.99, float(number % 50 != 0))
+    return estimator
 
 
-def test_in_a_text_with_more_rejections_all_chances_fall_at_once() -> None:
-    chance = experienced()
-    usual = chance.estimate(0.99), chance.estimate(0.5)
+def test_in_a_text_with_more_rejections_all_probabilities_fall_at_once() -> None:
+    estimator = experienced()
+    usual = estimator.estimate(0.99), estimator.estimate(0.5)
     for number in range(20):
-        chance.learn(0.99, float(number % 4 != 0))
-    assert 1.0 - chance.estimate(0.99) > 2.0 * (1.0 - usual[0])
-    assert 0.0 < chance.estimate(0.5) < usual[1] - 0.1
-    assert chance.table()[0, -1] == pytest.approx(chance.estimate(0.99))
-    chance.begin_text()
-    assert chance.estimate(0.99) > 0.95, "one text among many"
+        estimator.learn(0.99, float(number % 4 != 0))
+    assert 1.0 - estimator.estimate(0.99) > 2.0 * (1.0 - usual[0])
+    assert 0.0 < estimator.estimate(0.5) < usual[1] - 0.1
+    assert estimator.table()[0, -1] == pytest.approx(estimator.estimate(0.99))
+    estimator.begin_text()
+    assert estimator.estimate(0.99) > 0.95, "one text among many"
 
 
-def test_in_a_text_with_fewer_rejections_all_chances_rise() -> None:
-    chance = experienced()
-    usual = chance.estimate(0.7), chance.estimate(0.5)
+def test_in_a_text_with_fewer_rejections_all_probabilities_rise() -> None:
+    estimator = experienced()
+    usual = estimator.estimate(0.7), estimator.estimate(0.5)
     for _ in range(60):
-        chance.learn(0.7, 1.0)
-    assert chance.estimate(0.5) > usual[1] and chance.estimate(0.7) > usual[0]
-    assert chance.table().max() <= 1.0
+        estimator.learn(0.7, 1.0)
+    assert estimator.estimate(0.5) > usual[1] and estimator.estimate(0.7) > usual[0]
+    assert estimator.table().max() <= 1.0
 
 
 def test_texts_that_differ_are_drafted_differently() -> None:
@@ -325,10 +325,10 @@ def test_texts_that_differ_are_drafted_differently() -> None:
 # Choosing
 
 
-def test_a_drafter_is_worth_more_the_surer_it_is() -> None:
+def test_a_drafter_saves_more_the_more_confident_it_is() -> None:
     auto = simulate(MEMORY_BOUND, texts(0.8, 2)).auto
-    worth = [auto.of(NAME).expected_saving(sure) for sure in (0.3, 0.6, 0.99)]
-    assert worth == sorted(worth) and worth[0] < auto.of(NAME).expected_saving() < worth[2]
+    savings = [auto.of(NAME).expected_saving(sure) for sure in (0.3, 0.6, 0.99)]
+    assert savings == sorted(savings) and savings[0] < auto.of(NAME).expected_saving() < savings[2]
 
 
 def test_a_tree_grows_while_rows_pay() -> None:

@@ -80,8 +80,8 @@ def test_autos_share_of_the_best() -> None:
     hits = [bool(right) for right in text.right]
     report = consult_oracle(rounds[begin:], hits, MACHINE.pass_seconds, 8)
     assert report.tokens == 400 and report.known == 1.0
-    assert 0.75 < report.share < 1.0
-    assert report.speed_up == pytest.approx(report.share * report.best_speed_up)
+    assert 0.75 < report.fraction_of_best < 1.0
+    assert report.speed_up == pytest.approx(report.fraction_of_best * report.best_speed_up)
     assert report.best_seconds < report.fixed_seconds <= report.plain_seconds
     assert report.taken_seconds < report.fixed_seconds
     assert report.rejected_seconds > 0.0 and report.vain_seconds > 0.0
