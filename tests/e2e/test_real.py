@@ -85,7 +85,7 @@ def test_early_exit_is_made_loaded_and_drafts(page: Page) -> None:
     page.keyboard.press("Escape")
     page.click("#load")
     status = page.locator("#engine-status")
-    expect(status).to_contain_text("early-exit", timeout=LOAD_TIMEOUT)
+    expect(status).to_contain_text("Early exit", timeout=LOAD_TIMEOUT)
     expect(page.locator(".engine-status.ready")).to_be_visible(timeout=LOAD_TIMEOUT)
     part = ask(page, "Tell me about the sea.")
     expect(part.locator(".reply-figures")).to_contain_text("% accepted")
