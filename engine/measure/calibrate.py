@@ -23,13 +23,13 @@ _REPEATS = {False: (2, 5), True: (3, 9)}
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """passes: seconds of T(n) by width n, after few tokens. growth: seconds that every cached
+    """passes: seconds of T(n) by width n, after few tokens. per_cached: seconds that every cached
     token adds to it. prefill: prompt tokens per second.
 
     spread: what passes of one width differed by, as a share."""
 
     passes: Mapping[int, float]
-    growth: Mapping[int, float]
+    per_cached: Mapping[int, float]
     prefill: float
     spread: float = 0.0
 
@@ -37,7 +37,7 @@ class Calibration:
         """The same on a machine that is slower by this factor."""
         return Calibration(
             {width: factor * seconds for width, seconds in self.passes.items()},
-            {width: factor * seconds for width, seconds in self.growth.items()},
+            {width: factor * seconds for width, seconds in self.per_cached.items()},
             self.prefill / factor,
             self.spread,
         )
@@ -45,7 +45,7 @@ class Calibration:
     def to_json(self) -> dict[str, Any]:
         return {
             "passes": {str(width): seconds for width, seconds in self.passes.items()},
-            "growth": {str(width): seconds for width, seconds in self.growth.items()},
+            "growth": {str(width): seconds for width, seconds in self.per_cached.items()},
             "prefill": self.prefill,
             "spread": self.spread,
         }
@@ -54,12 +54,12 @@ class Calibration:
     def from_json(content: Mapping[str, Any]) -> Calibration:
         """ValueError, TypeError or KeyError when the content is not what to_json writes."""
         passes = {int(width): float(value) for width, value in content["passes"].items()}
-        growth = {int(width): float(value) for width, value in content["growth"].items()}
+        per_cached = {int(width): float(value) for width, value in content["growth"].items()}
         prefill = float(content["prefill"])
         spread = float(content.get("spread", 0.0))
         if 1 not in passes or min(passes.values()) <= 0.0 or prefill <= 0.0 or not spread >= 0.0:
             raise ValueError("not a calibration")
-        return Calibration(passes, growth, prefill, spread)
+        return Calibration(passes, per_cached, prefill, spread)
 
 
 def calibrate(
@@ -91,15 +91,15 @@ def calibrate(
     # In a context too short for a prompt, the widest pass stands in for one.
     prefill = (deep - shallow) / (clock() - started) if deep > shallow else 0.0
     report(0.8)
-    growth = {}
+    per_cached = {}
     if deep > shallow and clock() - begun < _PATIENCE * budget:
         few = [width for width in _DEEP_WIDTHS if width in widths]
         later = _typical_passes(_timed_passes(context, token, few, (2, 3), budget / 2, clock))
-        growth = {n: max(0.0, later[n] - passes[n]) / (deep - shallow) for n in few}
+        per_cached = {n: max(0.0, later[n] - passes[n]) / (deep - shallow) for n in few}
     context.clear()
     prefill = prefill or max(widths) / passes[max(widths)]
     spread = statistics.median(map(_disagreement, taken.values()))
-    return Calibration(passes, growth, prefill, round(spread, 4))
+    return Calibration(passes, per_cached, prefill, round(spread, 4))
 
 
 def measure_passes(

@@ -132,7 +132,7 @@ class Tuning:
         costs: Mapping[str, DraftCost] = {}
         if isinstance(drafter, Measurable):
             costs = drafter.draft_costs()
-        auto = AutoDraft(CostModel(calibration.passes, calibration.growth, costs))
+        auto = AutoDraft(CostModel(calibration.passes, calibration.per_cached, costs))
         self._recall(plan, auto)
         return PairSpeed(plan, setup, calibration, costs, auto)
 
@@ -239,7 +239,9 @@ def _filled(calibration: Calibration, widths: WidthClass) -> Calibration:
         known = {width: between(measured, width) for width in widths.widths}
         return filled_up(known, widths)
 
-    return replace(calibration, passes=table(calibration.passes), growth=table(calibration.growth))
+    return replace(
+        calibration, passes=table(calibration.passes), per_cached=table(calibration.per_cached)
+    )
 
 
 def _pair_key(plan: LoadPlan) -> str:

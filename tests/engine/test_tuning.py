@@ -84,7 +84,7 @@ def test_a_context_is_measured_and_left_empty(tiny_context: Context) -> None:
     assert 1 in found.passes and all(seconds > 0.0 for seconds in found.passes.values())
     assert found.prefill > 0.0 and shares == sorted(shares)
     assert max(found.passes) <= tiny_context.options.max_rows
-    assert all(seconds >= 0.0 for seconds in found.growth.values())
+    assert all(seconds >= 0.0 for seconds in found.per_cached.values())
 
 
 def test_time_is_given_only_as_far_as_passes_disagree(tiny_context: Context) -> None:
@@ -94,7 +94,7 @@ def test_time_is_given_only_as_far_as_passes_disagree(tiny_context: Context) -> 
         tiny_context, thorough=True, report=lambda _: None, clock=lambda: next(ticks) / 1024
     )
     assert set(found.passes.values()) == {1 / 1024}
-    widths, few = len(found.passes), len(found.growth)
+    widths, few = len(found.passes), len(found.per_cached)
     # Two readings a pass, three passes a width and two where much is cached, and the checks.
     assert next(ticks) <= 2 * (3 * widths + 2 * few) + 20
 
