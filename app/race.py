@@ -14,13 +14,13 @@ from app.preferences import PreferencesFile
 from app.session import Sessions
 from app.task import Task, TaskState
 from app.wire import WireEncoder, WireToken
-from app.writing import Generator
 from engine.bench.modes import BenchStoppedError, EngineUnderTest
 from engine.bench.samples import BenchReply
 from engine.bench.speeds import speed_up_of
 from engine.data.errors import BadOptionError, EngineError, RequestError
 from engine.data.request import DraftParams, GenerateRequest, Message
 from engine.maths.randomness import random_seed
+from engine.process.protocols import Generator
 
 LONGEST = 400
 """Tokens: a race that takes a minute to watch has been seen."""

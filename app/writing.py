@@ -7,38 +7,19 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from app.conversations import Conversations
 from app.replies import LiveReply
 from app.session import Event, Session
 from engine.data.errors import EngineError
-from engine.data.events import RunEvent
-from engine.data.loaded import LoadedSummary
 from engine.data.request import GenerateRequest
+from engine.process.protocols import Generator, RunHandle
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 0.25
 SAVE_AGAIN_SECONDS = 2.0
 _CLOSE_SECONDS = 8.0
 """For all of them: longer than an engine that does not answer is given."""
-
-
-class RunHandle(Protocol):
-    """A run of the engine, as `engine.process.client.Run`."""
-
-    def next_event(self, timeout: float | None = None) -> RunEvent | None: ...
-
-    def cancel(self) -> None: ...
-
-
-class Generator(Protocol):
-    """The part of `engine.process.client.EngineClient` that writes replies."""
-
-    @property
-    def loaded(self) -> LoadedSummary | None: ...
-
-    def generate(self, request: GenerateRequest) -> RunHandle: ...
 
 
 @dataclass(frozen=True, slots=True)

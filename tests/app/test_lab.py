@@ -23,7 +23,7 @@ from engine.data.prompts import BUILT_IN
 from engine.data.request import DraftParams, GenerateRequest, LoadRequest, Message, SamplingParams
 from engine.data.stats import StatsCounter
 from tests.fakes_engine import FakeEngine, script
-from tests.fakes_models import FakeShelf
+from tests.fakes_models import FakeDownloads, FakeModels
 
 WAIT = 20.0
 
@@ -64,7 +64,7 @@ class Page:
 
 
 def opened(engine: FakeEngine, folder: Path) -> Application:
-    application = Application(engine, FakeShelf(), DataFolder(folder))
+    application = Application(engine, FakeModels(), FakeDownloads(), DataFolder(folder))
     application.load_last()
     application.services.loading.wait(WAIT)
     return application

@@ -15,7 +15,7 @@ from app.services import Application
 from engine.data.folders import DataFolder
 from engine.process.client import EngineClient
 from tests.engine.runs import write_slow_tiny
-from tests.fakes_models import FakeShelf
+from tests.fakes_models import FakeDownloads, FakeModels
 from tests.faults.engine_faults import QUICK, engine_process, suspend
 
 WAIT = 60.0
@@ -50,7 +50,7 @@ class Page:
 @pytest.fixture
 def application(tmp_path: Path) -> Iterator[Application]:
     folder = DataFolder(tmp_path / "data").ensure()
-    built = Application(EngineClient(folder, QUICK), FakeShelf(), folder)
+    built = Application(EngineClient(folder, QUICK), FakeModels(), FakeDownloads(), folder)
     built.services.preferences.set_settings({"context_length": 2048, "max_tokens": 1000})
     built.services.loading.start(str(write_slow_tiny(tmp_path / "slow.gguf")), ("ngram",))
     built.services.loading.wait(WAIT)
@@ -106,9 +106,8 @@ def test_closing_saves_the_reply_of_a_suspended_engine(
     page.wait(chat, is_told)
     suspend(engine_process())
     application.close()
-    again = Application(
-        EngineClient(DataFolder(tmp_path / "data")), FakeShelf(), DataFolder(tmp_path / "data")
-    )
+    folder = DataFolder(tmp_path / "data")
+    again = Application(EngineClient(folder), FakeModels(), FakeDownloads(), folder)
     kept = Page(again).last_message(chat)
     assert kept["details"]["finish"] == "cancelled" and kept["content"]
     again.close()
