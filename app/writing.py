@@ -7,11 +7,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from app.conversations import Conversations
 from app.replies import LiveReply
 from app.session import Event, Session
 from engine.data.errors import EngineError
+from engine.data.events import Finished
 from engine.data.request import GenerateRequest
 from engine.process.protocols import Generator, RunHandle
 
@@ -159,37 +161,37 @@ class Writer:
     def _write(self, writing: _Writing, request: GenerateRequest) -> None:
         """The reply's thread: follows the run to its end, whatever that is."""
         reply = writing.reply
-        last: Event | None = None
         try:
             run = self._engine.generate(request)
             with self._lock:
                 writing.run = run
                 if writing.cancelled:
                     run.cancel()
-            last = self._follow(run, reply)
+            self._follow(run, reply)
         except EngineError as error:
-            with self._lock:
-                last = reply.fail(error)
+            self._end(reply, partial(reply.fail, error))
         finally:
-            with self._lock:
-                try:
-                    if not reply.finished:
-                        last = reply.end("interrupted")
-                finally:
-                    del self._active[reply.conversation]
-                    if "unsaved" in reply.details:
-                        self._keep(reply)
-                if last:
-                    self._publish(reply.conversation, last)
+            if not reply.finished:
+                self._end(reply, partial(reply.end, "interrupted"))
 
-    def _follow(self, run: RunHandle, reply: LiveReply) -> Event:
-        """Publishes all but the last event, which may only be seen when the way is free again."""
+    def _follow(self, run: RunHandle, reply: LiveReply) -> None:
         while True:
             event = run.next_event(timeout=POLL_SECONDS)
+            if isinstance(event, Finished):
+                self._end(reply, partial(reply.take, event))
+                return
             with self._lock:
-                shown = reply.take(event) if event is not None else None
-                if reply.finished and shown is not None:
-                    return shown
-                if shown is not None:
-                    self._publish(reply.conversation, shown)
+                if event is not None:
+                    self._publish(reply.conversation, reply.take(event))
                 reply.save_if_due()
+
+    def _end(self, reply: LiveReply, end: Callable[[], Event]) -> None:
+        """At once for whoever looks: a reply that is complete is never in the way of the next."""
+        with self._lock:
+            try:
+                last = end()
+            finally:
+                del self._active[reply.conversation]
+                if "unsaved" in reply.details:
+                    self._keep(reply)
+            self._publish(reply.conversation, last)

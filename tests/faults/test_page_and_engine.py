@@ -16,7 +16,7 @@ from engine.data.folders import DataFolder
 from engine.process.client import EngineClient
 from tests.engine.runs import write_slow_tiny
 from tests.fakes_models import FakeDownloads, FakeModels
-from tests.faults.engine_faults import QUICK, engine_process, suspend
+from tests.faults.engine_faults import QUICK, engine_process, kill, suspend
 
 WAIT = 60.0
 
@@ -32,6 +32,20 @@ class Page:
         )
         assert "error" not in answer, answer
         return answer["result"]
+
+    def engine_events(self) -> list[dict[str, Any]]:
+        session = {"session": self._session, "after": 0}
+        return [one for one in self._handlers.resync(session)["events"] if one["k"] == "engine"]
+
+    def hears(self, is_told: Callable[[dict[str, Any]], bool], after: int = 0) -> int:
+        """Waits for an event of the engine behind the first `after`; how many there are then."""
+        deadline = time.monotonic() + WAIT
+        while time.monotonic() < deadline:
+            events = self.engine_events()
+            if any(is_told(event) for event in events[after:]):
+                return len(events)
+            threading.Event().wait(0.02)
+        raise AssertionError(self.engine_events())
 
     def last_message(self, chat: int) -> dict[str, Any]:
         message: dict[str, Any] = self.ask("open", conversation=chat)["messages"][-1]
@@ -96,6 +110,34 @@ def test_a_reply_whose_engine_falls_silent_fails_with_its_text(application: Appl
     assert "did not answer" in ended["details"]["error"]["message"]
     page.ask("send", conversation=chat, text="again")
     page.wait(chat, is_told)
+
+
+def test_the_page_hears_of_a_death_a_return_a_prediction_and_a_loss(
+    application: Application, tmp_path: Path
+) -> None:
+    page = Page(application)
+
+    def greedy(event: dict[str, Any]) -> Any:
+        return event["loaded"] and event["loaded"]["predicted"].get("greedy")
+
+    application.services.preferences.set_settings({"temperature": 0.0, "max_tokens": 150})
+    chat = page.ask("send", conversation=None, text="abc" * 100)["conversation"]
+    page.wait(chat, is_over)
+    for _ in range(8):  # until there is evidence enough
+        page.ask("send", conversation=chat, text="abc" * 100)
+        page.wait(chat, is_over)
+    known = page.hears(lambda event: greedy(event) is not None)
+    kill(engine_process())
+    known = page.hears(lambda event: event["loaded"] is not None, known)
+    page.ask("send", conversation=chat, text="again")
+    page.wait(chat, is_over)
+    known = page.hears(lambda event: event["loaded"] is not None, known)
+    (tmp_path / "slow.gguf").unlink()
+    kill(engine_process())
+    page.hears(lambda event: event["loaded"] is not None, known)
+    page.ask("send", conversation=chat, text="once more")
+    page.hears(lambda event: event["loaded"] is None, known)
+    assert page.wait(chat, is_over)["details"]["finish"] == "failed"
 
 
 def test_closing_saves_the_reply_of_a_suspended_engine(
