@@ -107,7 +107,7 @@ class Proposal:
     def first_nodes(self, count: int) -> Proposal:
         """The same tree without the nodes after the first `count`.
 
-        A node goes because of its place, never because of its token: every rule stays exact.
+        A node goes because of its position, never because of its token: every rule stays exact.
         """
         return self._only(range(min(count, len(self.tokens))))
 

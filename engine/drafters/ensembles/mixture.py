@@ -1,6 +1,6 @@
 """mixture(A,B,...): every token is drawn from the members' pooled distribution, and verified by it.
 
-q-bar = sum of w_d q_d over the members that have something to say. The chance that a token is
+q-bar = sum of w_d q_d over the members that have something to say. The probability that a token is
 kept, the sum of min(p, q-bar), is concave in the weights, so that a mixture keeps at least the
 weighted mean of what its members keep, and often more than the best of them.
 """
@@ -76,11 +76,11 @@ def pooled(distributions: Sequence[Distribution], weights: Sequence[float]) -> D
     """Sum of weight times distribution; the weights add up to 1."""
     if len(distributions) == 1:
         return distributions[0]
-    ids, places = np.unique(np.concatenate([d.ids for d in distributions]), return_inverse=True)
+    ids, indices = np.unique(np.concatenate([d.ids for d in distributions]), return_inverse=True)
     mass = np.concatenate(
         [w * d.probabilities for w, d in zip(weights, distributions, strict=True)]
     )
-    probabilities = np.bincount(places, weights=mass, minlength=len(ids))
+    probabilities = np.bincount(indices, weights=mass, minlength=len(ids))
     possible = probabilities > 0.0
     return Distribution(ids[possible], probabilities[possible] / probabilities.sum())
 
