@@ -100,9 +100,11 @@ def expected_acceptance(p: Distribution, q: Distribution) -> float:
     return float(np.minimum(p.probabilities, _probabilities_at(q, p)).sum())
 
 
-def agreement(ballot: MemberPrediction, p: Distribution) -> float:
-    """Probability that the target would have kept what the ballot is for, alone."""
-    return p.probability(ballot.token) if ballot.q is None else expected_acceptance(p, ballot.q)
+def agreement(prediction: MemberPrediction, p: Distribution) -> float:
+    """Probability that the target would have kept the predicted token, alone."""
+    if prediction.q is None:
+        return p.probability(prediction.token)
+    return expected_acceptance(p, prediction.q)
 
 
 def _verify_point_mass(

@@ -117,7 +117,7 @@ class TreeDrafter(Group):
             (*range(ROOT, count - 1), *(sibling.parent for sibling in kept)),
             (self._member.name,) * (count + len(kept)),
             (*distributions, *(sibling.q for sibling in kept)),
-            tuple(self._member.ballots()),
+            tuple(self._member.predictions()),
         )
 
 

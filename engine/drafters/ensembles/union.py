@@ -133,8 +133,8 @@ def merge(
     """One tree, level by level, so that a limit on its nodes cuts the deepest ones.
 
     confidences: of each member, by depth. The order depends on the shapes of the proposals alone,
-    never on what was drawn. Every first choice becomes a ballot of its member as well, so that a
-    merged node counts for all that proposed it.
+    never on what was drawn. Every first choice becomes a prediction of its member as well, so that
+    a merged node counts for all that proposed it.
     """
     order = sorted(
         (
@@ -149,11 +149,11 @@ def merge(
         parent = proposals[owner].parents[node]
         above = ROOT if parent == ROOT else nodes[owner, parent]
         nodes[owner, node] = tree.add(above, proposals[owner], node)
-    ballots: list[MemberPrediction] = []
+    predictions: list[MemberPrediction] = []
     for owner, proposal in enumerate(proposals):
         known = {node: nodes[owner, node] for node in range(len(proposal))} | {ROOT: ROOT}
-        ballots += _member_ballots(members[owner], proposal, known, confidences[owner])
-    return tree.proposal(ballots)
+        predictions += _member_predictions(members[owner], proposal, known, confidences[owner])
+    return tree.proposal(predictions)
 
 
 class _Tree:
@@ -174,21 +174,23 @@ class _Tree:
             self._chosen[key] = new
         return new
 
-    def proposal(self, ballots: Sequence[MemberPrediction]) -> Proposal:
+    def proposal(self, predictions: Sequence[MemberPrediction]) -> Proposal:
         return Proposal(
             tuple(proposal.tokens[node] for proposal, node in self._sources),
             tuple(self._parents),
             tuple(proposal.drafters[node] for proposal, node in self._sources),
             tuple(proposal.distributions[node] for proposal, node in self._sources),
-            tuple(ballots),
+            tuple(predictions),
         )
 
 
-def _member_ballots(
+def _member_predictions(
     member: str, proposal: Proposal, nodes: Mapping[int, int], confidences: Sequence[float]
 ) -> list[MemberPrediction]:
-    """The member's first choice below each of its nodes, and the ballots it had itself."""
-    ballots = [replace(ballot, parent=nodes[ballot.parent]) for ballot in proposal.ballots]
+    """The member's first choice below each of its nodes, and the predictions it had itself."""
+    predictions = [
+        replace(prediction, parent=nodes[prediction.parent]) for prediction in proposal.predictions
+    ]
     depths = proposal.depths
     seen: set[int] = set()
     for node, parent in enumerate(proposal.parents):
@@ -197,8 +199,8 @@ def _member_ballots(
             token, q = proposal.tokens[node], proposal.distributions[node]
             depth = depths[node]
             sure = confidences[depth - 1] if depth <= len(confidences) else 1.0
-            ballots.append(MemberPrediction(member, nodes[parent], token, q, sure))
-    return ballots
+            predictions.append(MemberPrediction(member, nodes[parent], token, q, sure))
+    return predictions
 
 
 def _own_view(proposal: Proposal, observation: Observation) -> Observation:

@@ -15,7 +15,7 @@ from engine.control.acceptance_estimator import AcceptanceEstimator
 from engine.drafters.base import Drafter, Observation, StepDrafter
 from engine.drafters.ensembles.ensemble import ChainEnsemble
 from engine.drafters.ensembles.group_kind import GroupKind
-from engine.drafters.ensembles.weights import MemberWeights, agreements, verified_ballots
+from engine.drafters.ensembles.weights import MemberWeights, agreements, verified_predictions
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import MemberPrediction
 
@@ -32,7 +32,7 @@ class VoteDrafter(ChainEnsemble):
         self._weights = MemberWeights([member.name for member in members])
         self._estimators = {member.name: AcceptanceEstimator() for member in members}
 
-    def _ballot(self, member: StepDrafter, parent: int, confidence: float) -> MemberPrediction:
+    def _prediction(self, member: StepDrafter, parent: int, confidence: float) -> MemberPrediction:
         token = member.distribution().most_likely()
         return MemberPrediction(member.name, parent, token, None, confidence)
 
@@ -68,7 +68,7 @@ class VoteDrafter(ChainEnsemble):
         return sorted(fractions, key=lambda pair: -pair[1])[:count]
 
     def _learn(self, observation: Observation) -> None:
-        for p, ballots in verified_ballots(observation):
+        for p, ballots in verified_predictions(observation):
             own = [ballot for ballot in ballots if ballot.drafter in self._estimators]
             if own:
                 kept = agreements(p, own)

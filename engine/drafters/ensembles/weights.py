@@ -43,17 +43,19 @@ class MemberWeights:
             self._scores[member] = _MEMORY * self._scores[member] + _RATE * (rewards[member] - mean)
 
 
-def verified_ballots(observation: Observation) -> list[tuple[Distribution, list[MemberPrediction]]]:
-    """The ballots of the positions on the accepted path, each with the target's p there."""
+def verified_predictions(
+    observation: Observation,
+) -> list[tuple[Distribution, list[MemberPrediction]]]:
+    """The predictions of the positions on the accepted path, each with the target's p there."""
     positions = []
     for depth, p in enumerate(observation.targets):
         node = ROOT if depth == 0 else observation.accepted_path[depth - 1]
-        ballots = [b for b in observation.proposal.ballots if b.parent == node]
-        if ballots:
-            positions.append((p, ballots))
+        predictions = [b for b in observation.proposal.predictions if b.parent == node]
+        if predictions:
+            positions.append((p, predictions))
     return positions
 
 
-def agreements(p: Distribution, ballots: Sequence[MemberPrediction]) -> dict[str, float]:
+def agreements(p: Distribution, predictions: Sequence[MemberPrediction]) -> dict[str, float]:
     """Member to the probability that the target would have kept its token."""
-    return {ballot.drafter: agreement(ballot, p) for ballot in ballots}
+    return {prediction.drafter: agreement(prediction, p) for prediction in predictions}

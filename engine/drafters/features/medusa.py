@@ -116,7 +116,7 @@ class MedusaDrafter:
         depth = len(self._drafted)
         return likeliest(self._rows[depth], count) if depth < len(self._rows) else ()
 
-    def ballots(self) -> Sequence[MemberPrediction]:
+    def predictions(self) -> Sequence[MemberPrediction]:
         return ()
 
     def _full(self, row: NDArray[np.float32]) -> NDArray[np.float32]:

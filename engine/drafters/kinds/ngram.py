@@ -137,7 +137,7 @@ class NgramDrafter:
             return ()
         return [(one.token, source.confidence.estimate(one.evidence)) for one in self._next[:count]]
 
-    def ballots(self) -> Sequence[MemberPrediction]:
+    def predictions(self) -> Sequence[MemberPrediction]:
         return ()
 
 

@@ -146,7 +146,7 @@ class RecycleDrafter:
         after = self._table.after(self._last)[:count]
         return [(token, self._estimator.estimate(probability)) for token, probability in after]
 
-    def ballots(self) -> Sequence[MemberPrediction]:
+    def predictions(self) -> Sequence[MemberPrediction]:
         return ()
 
     # A tree of fixed shape, as far as it pays
