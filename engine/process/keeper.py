@@ -173,11 +173,12 @@ class Keeper:
             self._waiting.take(message)
 
     def _tell_change(self) -> None:
-        """Without the lock: a listener may ask for the state, and may wait for locks of its own."""
+        """Each listener in a thread of its own: one that fails or waits must not hold up what reads
+        the engine, nor the other listeners."""
         with self.lock:
             listeners = tuple(self._listeners)
         for listener in listeners:
-            listener()
+            threading.Thread(target=listener, name="engine-changed", daemon=True).start()
 
     def _keep_log(self, message: LogLines) -> None:
         """Numbers go on across engine restarts."""

@@ -34,7 +34,7 @@ class ModelHolder(Protocol):
 
     def on_change(self, listener: ChangeListener) -> None:
         """The listener is called after every change of what is loaded and of the process behind it,
-        from any thread, with no lock held."""
+        from any thread, with no lock held; two calls may come at once."""
         ...
 
 
