@@ -12,9 +12,10 @@ from app.conversations import Conversations, StoredMessage
 from app.preferences import PreferencesFile
 from app.session import Event, Session, Sessions
 from app.settings import EARLIER_CHARACTERS
-from app.writing import Generator, ReplyStart, Writer
+from app.writing import ReplyStart, Writer
 from engine.data.errors import BadOptionError, RequestError, RunError
 from engine.data.request import Message
+from engine.process.protocols import Generator
 
 FIRST_PAGE = 200
 """Conversations in a page's list before the user asks for more."""

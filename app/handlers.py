@@ -10,7 +10,7 @@ import logging
 import sqlite3
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from app.chat import FIRST_PAGE, Chat
 from app.chat_file import advice
@@ -18,6 +18,7 @@ from app.choices import drafter_options, target_options
 from app.departures import Departures
 from app.lab_actions import LabActions
 from app.loading import Loading
+from app.model_downloads import DownloadActions, ModelDownloads
 from app.model_service import ModelService
 from app.preferences import PreferencesFile
 from app.requests import (
@@ -30,7 +31,6 @@ from app.requests import (
 )
 from app.session import Session, Sessions
 from app.settings_form import FIELDS
-from app.throttle import Throttle
 from app.training import Training
 from app.training_options import (
     delete_data,
@@ -42,19 +42,15 @@ from app.training_request import absolute, training_request
 from engine.data.documents import fit_to_send
 from engine.data.errors import BadOptionError, EngineError
 from engine.data.folders import DataFolder
-from engine.data.log_line import LogLine
 from engine.data.shown import shown
 from engine.models.catalogue import Catalogue, add_folder, remove_folder
+from engine.process.protocols import LogSource
 
 Arguments = dict[str, Any]
 Action = Callable[[Session, Arguments], Any]
 log = logging.getLogger(__name__)
 MOST = 100_000
 """Conversations in one answer."""
-
-
-class LogSource(Protocol):
-    def log_lines(self, after: int = 0) -> tuple[LogLine, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +61,8 @@ class Services:
     loading: Loading
     preferences: PreferencesFile
     sessions: Sessions
-    shelf: ModelService
+    models: ModelService
+    downloads: ModelDownloads
     log: LogSource
     training: Training
     folder: DataFolder
@@ -85,6 +82,7 @@ class Handlers:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._downloads = DownloadActions(services.downloads, services.models, services.sessions)
         self._actions: dict[str, Action] = {
             "open": self._open,
             "send": self._send,
@@ -103,19 +101,16 @@ class Handlers:
             "load_stop": self._stop_load,
             "settings": self._settings,
             "view": self._view,
-            "repository": self._repository,
             "folders": self._folders,
-            "fetch": self._fetch,
-            "download": self._download,
             "log": self._log,
             "train_options": self._train_options,
             "train_forecast": self._train_forecast,
             "train": self._train,
             "train_step": self._train_step,
             "train_delete": self._train_delete,
+            **self._downloads.table(),
             **services.lab.table(),
         }
-        services.shelf.on_change(Throttle(self._announce_downloads).request)
 
     @property
     def actions(self) -> frozenset[str]:
@@ -139,7 +134,7 @@ class Handlers:
             "preferences": services.preferences.current.to_json(),
             "problem": services.problem,
             "fields": [asdict(field) for field in FIELDS],
-            "downloads": self._downloads(),
+            "downloads": self._downloads.state(),
             "training": services.training.state(),
             **services.lab.states(),
         }
@@ -232,9 +227,9 @@ class Handlers:
         self._services.chat.restore(arguments["conversation"])
 
     def _options(self, session: Session, arguments: Arguments) -> Any:
-        shelf, target = self._services.shelf, arguments["target"]
-        models, trained = shelf.models(), () if target is None else shelf.trained(target)
-        drafters = drafter_options(models, target, shelf.obstacle, trained, shelf.note)
+        service, target = self._services.models, arguments["target"]
+        models, trained = service.models(), () if target is None else service.trained(target)
+        drafters = drafter_options(models, target, service.obstacle, trained, service.note)
         return {
             "targets": [asdict(option) for option in target_options(models)],
             "drafters": [asdict(option) for option in drafters],
@@ -245,7 +240,7 @@ class Handlers:
         target, drafters = _pair(arguments)
         request = self._services.preferences.current.settings.load_request(target, drafters)
         in_use = self._services.loading.memory_in_use()
-        return self._services.shelf.memory_warning(request, drafters, in_use)
+        return self._services.models.memory_warning(request, drafters, in_use)
 
     def _load(self, session: Session, arguments: Arguments) -> None:
         target, drafters = _pair(arguments)
@@ -262,10 +257,6 @@ class Handlers:
     def _view(self, session: Session, arguments: Arguments) -> Any:
         return asdict(self._services.preferences.set_view(arguments["changes"]))
 
-    def _repository(self, session: Session, arguments: Arguments) -> Any:
-        files = self._services.shelf.repository_files(arguments["repository"])
-        return [asdict(file) for file in files]
-
     def _folders(self, session: Session, arguments: Arguments) -> list[str]:
         """The user's model folders after the step "add" or "remove" of one, "list" for neither."""
         steps = {"add": add_folder, "remove": remove_folder, "list": None}
@@ -274,33 +265,19 @@ class Handlers:
             act(folder, absolute(arguments["path"] or ""))
         return [str(path) for path in Catalogue.load(folder).folders]
 
-    def _fetch(self, session: Session, arguments: Arguments) -> None:
-        model, repository, name = (arguments[key] for key in ("model", "repository", "name"))
-        if model is not None:
-            self._services.shelf.fetch_model(model)
-        elif repository is not None and name is not None:
-            self._services.shelf.fetch_file(repository, name)
-        else:
-            raise BadRequestError("name a model, or a repository and a file")
-
-    def _download(self, session: Session, arguments: Arguments) -> None:
-        shelf, download = self._services.shelf, arguments["id"]
-        steps = {"cancel": shelf.cancel, "retry": shelf.retry, "dismiss": shelf.dismiss}
-        steps[arguments["step"]](download)
-
     def _log(self, session: Session, arguments: Arguments) -> Any:
         lines = self._services.log.log_lines(arguments["after"])
         return [asdict(line) for line in lines]
 
     def _train_options(self, session: Session, arguments: Arguments) -> Any:
-        return training_options(self._services.shelf, self._services.folder)
+        return training_options(self._services.models, self._services.folder)
 
     def _train_forecast(self, session: Session, arguments: Arguments) -> Any:
-        return forecast_answer(arguments, self._services.shelf)
+        return forecast_answer(arguments, self._services.models)
 
     def _train(self, session: Session, arguments: Arguments) -> None:
         request = training_request(arguments)
-        require_room(request, self._services.shelf, self._services.folder)
+        require_room(request, self._services.models, self._services.folder)
         self._services.training.start(request)
 
     def _train_step(self, session: Session, arguments: Arguments) -> None:
@@ -311,16 +288,7 @@ class Handlers:
     def _train_delete(self, session: Session, arguments: Arguments) -> Any:
         self._services.training.require_idle()
         delete_data(self._services.folder, arguments["name"])
-        return training_options(self._services.shelf, self._services.folder)
-
-    def _downloads(self) -> list[dict[str, Any]]:
-        return [
-            asdict(download) | {"path": None if download.path is None else str(download.path)}
-            for download in self._services.shelf.downloads()
-        ]
-
-    def _announce_downloads(self) -> None:
-        self._services.sessions.broadcast({"k": "downloads", "items": self._downloads()})
+        return training_options(self._services.models, self._services.folder)
 
 
 def _wanted(payload: Any) -> int:

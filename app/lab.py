@@ -17,7 +17,6 @@ from app.preferences import PreferencesFile
 from app.session import Sessions
 from app.settings import combined
 from app.task import Task, TaskState
-from app.writing import Generator
 from engine.bench.figures import BenchReport, ModeFigures, summarise
 from engine.bench.modes import (
     BenchSettings,
@@ -31,6 +30,7 @@ from engine.bench.run import Bench, BenchProgress
 from engine.bench.samples import PLAIN, BenchSample
 from engine.data.errors import BadOptionError, EngineError, RequestError, RunError
 from engine.data.prompts import TrialPrompt
+from engine.process.protocols import Generator
 
 _REPLIES = 3  # to a prompt: plain, drafting, plain
 _LOG = logging.getLogger(__name__)

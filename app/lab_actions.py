@@ -21,10 +21,10 @@ Arguments = dict[str, Any]
 class LabActions:
     """The two never measure at the same time: the engine does one thing after the other."""
 
-    def __init__(self, lab: Lab, race: Race, shelf: ModelService, store: Conversations) -> None:
+    def __init__(self, lab: Lab, race: Race, models: ModelService, store: Conversations) -> None:
         self._lab = lab
         self._race = race
-        self._shelf = shelf
+        self._models = models
         self._store = store
 
     def table(self) -> dict[str, Callable[[Session, Arguments], Any]]:
@@ -74,8 +74,8 @@ class LabActions:
 
     def _drafters(self, target: str, chosen: list[list[str]]) -> tuple[LabDrafter, ...]:
         """chosen: lists of drafters, each list one way to draft. Names as in the dropdown."""
-        trained = self._shelf.trained(target)
-        options = drafter_options(self._shelf.models(), target, self._shelf.obstacle, trained)
+        trained = self._models.trained(target)
+        options = drafter_options(self._models.models(), target, self._models.obstacle, trained)
         labels = {option.value: option.label for option in options}
         ways = dict.fromkeys(tuple(way) for way in chosen if way)
         return tuple(

@@ -63,12 +63,14 @@ def _serve(options: argparse.Namespace, folder: DataFolder, ownership: Ownership
     from app.run import serve
     from app.server import is_loopback
     from app.services import Application
+    from engine.downloads.manager import Downloads
 
     if not is_loopback(options.host):
         warning = "anyone who reaches this address can read your chats and load models"
         print(f"forerun: listening on {options.host}: {warning}", file=sys.stderr)
     port = free_port(options.host, options.port)
-    application = Application(EngineClient(folder), LibraryModelService(folder), folder)
+    models, downloads = LibraryModelService(folder), Downloads(folder)
+    application = Application(EngineClient(folder), models, downloads, folder)
     application.load_last()
     shown = f"[{options.host}]" if ":" in options.host else options.host
     address = f"http://{shown}:{port}/"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import Any, Protocol
+from typing import Any
 
 from app.preferences import PreferencesFile
 from app.session import Sessions
@@ -13,38 +13,29 @@ from engine.data.errors import EngineError, RequestError
 from engine.data.loaded import LoadedSummary
 from engine.data.request import LoadRequest
 from engine.process.messages import LoadProgress
+from engine.process.protocols import Loader
 
 _POLL_SECONDS = 0.25
 _DIED = "the load ended for a reason that Forerun does not know: the terminal says more"
 
 
-class Loader(Protocol):
-    """The part of `engine.process.client.EngineClient` that loads models."""
-
-    @property
-    def loaded(self) -> LoadedSummary | None: ...
-
-    def load(
-        self, request: LoadRequest, on_progress: Callable[[LoadProgress], None] | None = None
-    ) -> LoadedSummary: ...
-
-    def stop_loading(self) -> None: ...
-
-
 class Loading:
-    """`state` is what a page draws of it; every change is broadcast."""
+    """`state` is what a page draws of it; every change is broadcast, whoever made it: a load, an
+    engine that died or came back, a reply that taught how much drafting gains."""
 
     def __init__(self, engine: Loader, preferences: PreferencesFile, sessions: Sessions) -> None:
         self._engine = engine
         self._preferences = preferences
         self._sessions = sessions
         self._lock = threading.Lock()
+        self._announcing = threading.Lock()
         self._busy = False
         self._pair: dict[str, Any] | None = None
         self._loaded_pair: dict[str, Any] | None = None
         self._progress: dict[str, Any] | None = None
         self._error: dict[str, str] | None = None
         self._thread: threading.Thread | None = None
+        engine.on_change(self._engine_changed)
 
     def state(self) -> dict[str, Any]:
         """pair: what was asked for last; loaded_pair: what came of it, as the dropdowns name it."""
@@ -126,8 +117,16 @@ class Loading:
         self._progress = {"label": progress.label, "fraction": progress.fraction}
         self._announce()
 
+    def _engine_changed(self) -> None:
+        """A load that runs tells of it itself: in the middle of one, what is loaded may already be
+        new, and the pair that was asked for still the one before."""
+        if not self._busy:
+            self._announce()
+
     def _announce(self) -> None:
-        self._sessions.broadcast(self.state())
+        """One at a time: the last state that a page hears of must be the latest."""
+        with self._announcing:
+            self._sessions.broadcast(self.state())
 
 
 def _summary(loaded: LoadedSummary) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""What the page needs to know of models: which there are, which fit together, downloads."""
+"""What the page needs to know of models: which there are, and which fit together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from app.choices import ModelChoice, TrainedChoice, size_text
@@ -10,8 +9,6 @@ from engine.data.errors import UnknownModelError
 from engine.data.folders import DataFolder
 from engine.data.request import LoadRequest
 from engine.downloads.hub_fetch import list_hub_files
-from engine.downloads.job import DownloadSnapshot
-from engine.downloads.manager import Downloads
 from engine.downloads.transfer import RepoFile
 from engine.drafters.expression import drafter_text
 from engine.drafters.parse import parse_expression
@@ -20,7 +17,7 @@ from engine.files.gguf import inspect
 from engine.heads.folder import folder_obstacle
 from engine.heads.pairing import HEAD_KINDS, heads_obstacle, mtp_obstacle
 from engine.models.catalogue import Catalogue
-from engine.models.entry import HUB_PREFIX, parse_hub_reference
+from engine.models.entry import HUB_PREFIX, HubSource, ModelEntry, parse_hub_reference
 from engine.models.library import KnownModel, known_models
 from engine.models.locate import locate
 from engine.models.memory import ModelPlan, check_fit, default_context, free_ram
@@ -75,33 +72,20 @@ class ModelService(Protocol):
 
     def repository_files(self, repository: str) -> tuple[RepoFile, ...]: ...
 
-    def fetch_model(self, model: str) -> None: ...
-
-    def fetch_file(self, repository: str, name: str) -> None: ...
-
-    def downloads(self) -> tuple[DownloadSnapshot, ...]: ...
-
-    def cancel(self, download: str) -> None: ...
-
-    def retry(self, download: str) -> None: ...
-
-    def dismiss(self, download: str) -> None:
-        """Take an ended download off the list."""
+    def catalogue_entry(self, model: str) -> ModelEntry:
+        """Where a model of the catalogue comes from; UnknownModelError."""
         ...
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Called, from any thread, whenever a download has changed."""
+    def repository_file(self, repository: str, name: str) -> HubSource:
+        """The same for a file of the Hub; UnknownModelError when it cannot be one."""
         ...
-
-    def close(self) -> None: ...
 
 
 class LibraryModelService:
-    """The shelf over the engine's model library; reads the catalogue afresh at every question."""
+    """Over the engine's model library; reads the catalogue afresh at every question."""
 
     def __init__(self, folder: DataFolder) -> None:
         self._folder = folder
-        self._downloads = Downloads(folder)
 
     def models(self) -> tuple[ModelChoice, ...]:
         return tuple(_choice(model) for model in self._known())
@@ -174,35 +158,17 @@ class LibraryModelService:
             raise UnknownModelError("write the repository as owner/repo")
         return list_hub_files(repository)
 
-    def fetch_model(self, model: str) -> None:
+    def catalogue_entry(self, model: str) -> ModelEntry:
         entry = Catalogue.load(self._folder).get(model)
         if entry is None:
             raise UnknownModelError(f"{model} is not in the catalogue")
-        self._downloads.start(entry)
+        return entry
 
-    def fetch_file(self, repository: str, name: str) -> None:
+    def repository_file(self, repository: str, name: str) -> HubSource:
         source = parse_hub_reference(f"{HUB_PREFIX}{repository}/{name}")
         if source is None:
             raise UnknownModelError(f"{repository}/{name} is not a file of the Hub")
-        self._downloads.start(source)
-
-    def downloads(self) -> tuple[DownloadSnapshot, ...]:
-        return self._downloads.jobs()
-
-    def cancel(self, download: str) -> None:
-        self._downloads.cancel(download)
-
-    def retry(self, download: str) -> None:
-        self._downloads.retry(download)
-
-    def dismiss(self, download: str) -> None:
-        self._downloads.dismiss(download)
-
-    def on_change(self, listener: Callable[[], None]) -> None:
-        self._downloads.subscribe(listener)
-
-    def close(self) -> None:
-        self._downloads.close()
+        return source
 
     def _known(self) -> tuple[KnownModel, ...]:
         return known_models(Catalogue.load(self._folder), self._folder)

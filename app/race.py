@@ -14,20 +14,20 @@ from app.preferences import PreferencesFile
 from app.session import Sessions
 from app.task import Task, TaskState
 from app.wire import WireEncoder, WireToken
-from app.writing import Generator
 from engine.bench.modes import BenchStoppedError, EngineUnderTest
 from engine.bench.samples import BenchReply
 from engine.bench.speeds import speed_up_of
 from engine.data.errors import BadOptionError, EngineError, RequestError
 from engine.data.request import DraftParams, GenerateRequest, Message
 from engine.maths.randomness import random_seed
+from engine.process.protocols import Generator
 
 LONGEST = 400
 """Tokens: a race that takes a minute to watch has been seen."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class Track:
     """steps: (seconds since the start, tokens) of every round, reading the prompt included."""
 
     name: str
@@ -40,13 +40,13 @@ class Lane:
 @dataclass(frozen=True, slots=True)
 class RaceState(TaskState):
     """same_text: both wrote the same. speedup: within what the tokens a round allow, None where
-    nothing was written. plain_difference: of plain decoding's two replies, as a share.
+    nothing was written. plain_difference: of plain decoding's two replies, as a fraction.
 
     stands_out: whether the speed-up is more than such noise.
     """
 
     prompt: str = ""
-    lanes: tuple[Lane, ...] = ()
+    tracks: tuple[Track, ...] = ()
     same_text: bool = False
     speedup: float | None = None
     plain_difference: float = 0.0
@@ -97,13 +97,13 @@ class Race:
         except EngineError as error:
             self.task.change(state="failed", doing="", error=str(error))
         else:
-            # What else a machine does only ever slows it: the quicker one is plain decoding's lane.
+            # What else a machine does only ever slows it: the quicker one is plain decoding's.
             quicker = min(first, again, key=lambda reply: reply.finished.stats.decode_seconds)
             found = speed_up_of(second, first, again)
             self.task.change(
                 state="done",
                 doing="",
-                lanes=(lane("plain", quicker), lane(drafters, second)),
+                tracks=(track("plain", quicker), track(drafters, second)),
                 same_text=first.finished.tokens == second.finished.tokens,
                 speedup=None if found is None else found.speed.mean,
                 plain_difference=0.0 if found is None else found.plain_difference,
@@ -134,7 +134,7 @@ def race_requests(base: GenerateRequest) -> tuple[GenerateRequest, GenerateReque
     return replace(speculative, drafting=plain), speculative
 
 
-def lane(name: str, reply: BenchReply) -> Lane:
+def track(name: str, reply: BenchReply) -> Track:
     """A reply on its own clock: each round's tokens appear when the round ends."""
     encoder = WireEncoder()
     clock = reply.finished.stats.prefill_seconds
@@ -144,4 +144,4 @@ def lane(name: str, reply: BenchReply) -> Lane:
         steps.append((round(clock, 4), encoder.encode(trace)))
     stats = reply.finished.stats
     drafters = tuple(encoder.drafters)
-    return Lane(name, stats.prefill_seconds, tuple(steps), drafters, stats.to_json())
+    return Track(name, stats.prefill_seconds, tuple(steps), drafters, stats.to_json())

@@ -9,20 +9,21 @@ from typing import Protocol
 from app.chat import Chat
 from app.conversations import Conversations
 from app.departures import Departures
-from app.handlers import LogSource, Services
+from app.handlers import Services
 from app.lab import Lab
 from app.lab_actions import LabActions
-from app.loading import Loader, Loading
+from app.loading import Loading
+from app.model_downloads import ModelDownloads
 from app.model_service import ModelService
 from app.preferences import PreferencesFile
 from app.race import Race
 from app.session import Sessions
 from app.training import Training
 from app.training_child import COMMAND
-from app.writing import Generator
 from engine.data.errors import EngineError
 from engine.data.folders import DataFolder
 from engine.models.catalogue import set_aside_catalogue
+from engine.process.protocols import Generator, Loader, LogSource
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +43,14 @@ class Application:
     def __init__(
         self,
         engine: Engine,
-        shelf: ModelService,
+        models: ModelService,
+        downloads: ModelDownloads,
         folder: DataFolder,
         trainer: Sequence[str] = COMMAND,
     ) -> None:
         self._engine = engine
-        self._shelf = shelf
+        self._models = models
+        self._downloads = downloads
         self._store = Conversations(folder.conversations_file)
         problem = set_aside_catalogue(folder)
         preferences = PreferencesFile(folder.preferences_file)
@@ -60,14 +63,15 @@ class Application:
             loading=loading,
             preferences=preferences,
             sessions=sessions,
-            shelf=shelf,
+            models=models,
+            downloads=downloads,
             log=engine,
             training=training,
             folder=folder,
             lab=LabActions(
                 Lab(engine, loading, preferences, sessions),
                 Race(engine, loading, preferences, sessions),
-                shelf,
+                models,
                 self._store,
             ),
             problems=(problem,) if problem else (),
@@ -81,7 +85,7 @@ class Application:
         if preferences.target is None:
             drafters = ("ngram",)
         try:
-            here = {model.id for model in self._shelf.models() if model.downloaded}
+            here = {model.id for model in self._models.models() if model.downloaded}
         except EngineError as error:  # models.toml, say: the page tells of it as often as it asks
             log.warning("nothing is loaded: %s", error)
             return
@@ -93,6 +97,6 @@ class Application:
         self.services.chat.close()
         self.services.training.close()
         self.services.lab.close()
-        self._shelf.close()
+        self._downloads.close()
         self._engine.close()
         self._store.close()

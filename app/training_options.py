@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from app.choices import ModelChoice
 from app.model_service import ModelService
 from app.training_request import TrainingRequest, training_request
 from engine.data.errors import BadOptionError, EngineError, IncompatiblePairError
@@ -39,18 +37,18 @@ class StoredData:
     tokens: int
 
 
-def training_options(shelf: ModelService, folder: DataFolder) -> dict[str, Any]:
+def training_options(models: ModelService, folder: DataFolder) -> dict[str, Any]:
     """problem: why nothing can be trained, "" if it can. taken: names of what was trained."""
     return {
         "problem": torch_problem(),
-        "targets": [asdict(target) for target in _targets(shelf.models(), shelf)],
+        "targets": [asdict(target) for target in _targets(models)],
         "data": [asdict(data) for data in stored_data(folder)],
         "taken": [one.name for one in trained_drafters(folder)],
         "free_bytes": disk_room(folder.training),
     }
 
 
-def forecast_answer(data: dict[str, Any], shelf: ModelService) -> dict[str, Any]:
+def forecast_answer(data: dict[str, Any], models: ModelService) -> dict[str, Any]:
     """For the form as it stands. possible: whether such a drafter can be learned at all. pays: None
     when the target was never measured here. bytes: that so many tokens will still take on disk,
     None with a budget of time.
@@ -58,11 +56,11 @@ def forecast_answer(data: dict[str, Any], shelf: ModelService) -> dict[str, Any]
     request = training_request(data)
     budget = TrainingBudget(request.minutes or 0, request.tokens)
     try:
-        found = shelf.training_forecast(request.kind, request.target, budget, request.settings)
+        found = models.training_forecast(request.kind, request.target, budget, request.settings)
     except IncompatiblePairError as error:
         return {"possible": False, "pays": False, "text": f"{error}.", "bytes": None}
     tokens = request.tokens
-    needed = None if tokens is None else shelf.training_bytes(request.target, tokens)
+    needed = None if tokens is None else models.training_bytes(request.target, tokens)
     pays, text = (None, NOT_MEASURED) if found is None else (found.pays, found.sentence)
     return {"possible": True, "pays": pays, "text": text, "bytes": needed}
 
@@ -75,11 +73,11 @@ def torch_problem() -> str:
     return ""
 
 
-def require_room(request: TrainingRequest, shelf: ModelService, folder: DataFolder) -> None:
+def require_room(request: TrainingRequest, models: ModelService, folder: DataFolder) -> None:
     """BadOptionError when the data of so many tokens would not fit on the disk."""
     if request.tokens is None:
         return
-    needed = shelf.training_bytes(request.target, request.tokens)
+    needed = models.training_bytes(request.target, request.tokens)
     free = disk_room(folder.training)
     if needed > free:
         raise BadOptionError(
@@ -102,16 +100,16 @@ def delete_data(folder: DataFolder, name: str) -> None:
     shutil.rmtree(folder.training / name)
 
 
-def _targets(models: Sequence[ModelChoice], shelf: ModelService) -> list[TrainingTarget]:
+def _targets(models: ModelService) -> list[TrainingTarget]:
     return [
-        TrainingTarget(model.id, model.name, _token_bytes(shelf, model.id))
-        for model in models
+        TrainingTarget(model.id, model.name, _token_bytes(models, model.id))
+        for model in models.models()
         if model.downloaded and not model.problem and not model.heads
     ]
 
 
-def _token_bytes(shelf: ModelService, target: str) -> int:
-    hidden = shelf.hidden_size(target)
+def _token_bytes(models: ModelService, target: str) -> int:
+    hidden = models.hidden_size(target)
     return int(CONTEXT_SHARE * bytes_per_token(hidden)) if hidden else 0
 
 

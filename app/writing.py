@@ -7,38 +7,21 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
 
 from app.conversations import Conversations
 from app.replies import LiveReply
 from app.session import Event, Session
 from engine.data.errors import EngineError
-from engine.data.events import RunEvent
-from engine.data.loaded import LoadedSummary
+from engine.data.events import Finished
 from engine.data.request import GenerateRequest
+from engine.process.protocols import Generator, RunHandle
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 0.25
 SAVE_AGAIN_SECONDS = 2.0
 _CLOSE_SECONDS = 8.0
 """For all of them: longer than an engine that does not answer is given."""
-
-
-class RunHandle(Protocol):
-    """A run of the engine, as `engine.process.client.Run`."""
-
-    def next_event(self, timeout: float | None = None) -> RunEvent | None: ...
-
-    def cancel(self) -> None: ...
-
-
-class Generator(Protocol):
-    """The part of `engine.process.client.EngineClient` that writes replies."""
-
-    @property
-    def loaded(self) -> LoadedSummary | None: ...
-
-    def generate(self, request: GenerateRequest) -> RunHandle: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,37 +161,37 @@ class Writer:
     def _write(self, writing: _Writing, request: GenerateRequest) -> None:
         """The reply's thread: follows the run to its end, whatever that is."""
         reply = writing.reply
-        last: Event | None = None
         try:
             run = self._engine.generate(request)
             with self._lock:
                 writing.run = run
                 if writing.cancelled:
                     run.cancel()
-            last = self._follow(run, reply)
+            self._follow(run, reply)
         except EngineError as error:
-            with self._lock:
-                last = reply.fail(error)
+            self._end(reply, partial(reply.fail, error))
         finally:
-            with self._lock:
-                try:
-                    if not reply.finished:
-                        last = reply.end("interrupted")
-                finally:
-                    del self._active[reply.conversation]
-                    if "unsaved" in reply.details:
-                        self._keep(reply)
-                if last:
-                    self._publish(reply.conversation, last)
+            if not reply.finished:
+                self._end(reply, partial(reply.end, "interrupted"))
 
-    def _follow(self, run: RunHandle, reply: LiveReply) -> Event:
-        """Publishes all but the last event, which may only be seen when the way is free again."""
+    def _follow(self, run: RunHandle, reply: LiveReply) -> None:
         while True:
             event = run.next_event(timeout=POLL_SECONDS)
+            if isinstance(event, Finished):
+                self._end(reply, partial(reply.take, event))
+                return
             with self._lock:
-                shown = reply.take(event) if event is not None else None
-                if reply.finished and shown is not None:
-                    return shown
-                if shown is not None:
-                    self._publish(reply.conversation, shown)
+                if event is not None:
+                    self._publish(reply.conversation, reply.take(event))
                 reply.save_if_due()
+
+    def _end(self, reply: LiveReply, end: Callable[[], Event]) -> None:
+        """At once for whoever looks: a reply that is complete is never in the way of the next."""
+        with self._lock:
+            try:
+                last = end()
+            finally:
+                del self._active[reply.conversation]
+                if "unsaved" in reply.details:
+                    self._keep(reply)
+            self._publish(reply.conversation, last)

@@ -26,7 +26,7 @@ export class Race {
     );
     this.status = h("p", { class: "race-status", role: "status" });
     this.problem = h("p", { class: "field-error", role: "alert" });
-    this.lanes = h("div", { class: "race-lanes" });
+    this.tracks = h("div", { class: "race-tracks" });
     const form = h(
       "form",
       { class: "race-form" },
@@ -41,9 +41,9 @@ export class Race {
     this.stop.addEventListener("click", () => this.ask("race_stop"));
     this.again.addEventListener("click", () => this.replay());
     this.pace.addEventListener("change", () => this.restartClock());
-    root.append(form, this.problem, this.status, this.lanes);
+    root.append(form, this.problem, this.status, this.tracks);
     this.runners = [];
-    this.state = { state: "idle", lanes: [] };
+    this.state = { state: "idle", tracks: [] };
   }
 
   open() {
@@ -67,21 +67,21 @@ export class Race {
     this.start.hidden = running;
     this.stop.hidden = !running;
     this.stop.disabled = state.state === "stopping";
-    this.again.hidden = running || !state.lanes.length;
+    this.again.hidden = running || !state.tracks.length;
     this.pace.hidden = this.again.hidden;
     setText(this.problem, state.error ? sentence(state.error) : "");
     if (running) {
       this.halt();
-      this.lanes.replaceChildren();
+      this.tracks.replaceChildren();
       setText(this.status, `Running: ${state.doing}. The race is shown when both are done.`);
-    } else if (state.lanes.length && replay) this.replay();
-    else if (state.lanes.length) this.build();
+    } else if (state.tracks.length && replay) this.replay();
+    else if (state.tracks.length) this.build();
     else setText(this.status, state.state === "stopped" ? "Stopped." : "");
   }
 
   build() {
-    this.runners = this.state.lanes.map((lane) => new Runner(lane));
-    this.lanes.replaceChildren(...this.runners.map((runner) => runner.element));
+    this.runners = this.state.tracks.map((track) => new Runner(track));
+    this.tracks.replaceChildren(...this.runners.map((runner) => runner.element));
   }
 
   replay() {
@@ -144,22 +144,22 @@ function verdictOf({ speedup, plain_difference: difference, stands_out: standsOu
     : `${faster}, which says nothing here: ${noise}, and one prompt cannot tell such a difference from noise.`;
 }
 
-/** One lane: its text so far, and a clock that stops when it is done. */
+/** One track: its text so far, and a clock that stops when it is done. */
 class Runner {
-  constructor(lane) {
-    this.lane = lane;
+  constructor(track) {
+    this.track = track;
     this.next = 0;
     this.count = 0;
-    this.end = lane.steps.at(-1)?.[0] ?? lane.prefill_seconds;
+    this.end = track.steps.at(-1)?.[0] ?? track.prefill_seconds;
     this.clock = h("b", { class: "race-clock" }, "0.0 s");
     this.figures = h("small", {}, "reading the prompt");
     this.meter = h("i");
     this.text = h("div", { class: "race-text", tabindex: "0" });
-    this.text.setAttribute("aria-label", `Text of ${lane.name}`);
+    this.text.setAttribute("aria-label", `Text of ${track.name}`);
     this.element = h(
       "article",
-      { class: "race-lane" },
-      h("header", {}, h("h3", {}, lane.name), this.clock),
+      { class: "race-track" },
+      h("header", {}, h("h3", {}, track.name), this.clock),
       h("div", { class: "meter" }, this.meter),
       this.figures,
       this.text,
@@ -168,7 +168,7 @@ class Runner {
 
   /** Shows what was there at this time; true once everything is. */
   advance(clock) {
-    const { steps } = this.lane;
+    const { steps } = this.track;
     const added = [];
     for (; this.next < steps.length && steps[this.next][0] <= clock; this.next += 1) {
       for (const token of steps[this.next][1]) {
@@ -190,7 +190,7 @@ class Runner {
   }
 
   says(done, now) {
-    const { stats, prefill_seconds: prefill } = this.lane;
+    const { stats, prefill_seconds: prefill } = this.track;
     if (!done)
       return `${this.count} tokens · ${rate(this.count / Math.max(now - prefill, 0.01))}/s`;
     const parts = [`${this.count} tokens`, `${rate(stats.tokens_per_second)}/s`];

@@ -27,6 +27,7 @@ from engine.data.request import GenerateRequest, LoadRequest
 from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
 from engine.data.stats import StatsCounter
 from engine.process.messages import LoadProgress
+from engine.process.protocols import ChangeListener
 
 MARKDOWN = """## Speculative decoding
 
@@ -161,7 +162,7 @@ def tree_script() -> list[RoundTrace]:
 
 
 class FakeRun:
-    """As `engine.process.client.Run`."""
+    """As `engine.process.run.Run`."""
 
     def __init__(self) -> None:
         self.cancelled = threading.Event()
@@ -201,6 +202,7 @@ class FakeEngine:
         self._loaded: LoadedSummary | None = None
         self._one_at_a_time = threading.Lock()
         self._stop_loading = threading.Event()
+        self._listeners: list[ChangeListener] = []
         self._log = [LogLine(1, 20, "llama_model_loader: loaded meta data"), LogLine(2, 30, "warm")]
 
     @property
@@ -242,14 +244,21 @@ class FakeEngine:
         )
         predicted = {"greedy": 1.25, "sampled": 1.5}
         speed = SpeedSummary({1: 0.02, 2: 0.03}, 80.0, 2, True, predicted=predicted)
-        self._loaded = LoadedSummary(request, target, drafters, True, None, speed=speed)
-        return self._loaded
+        summary = LoadedSummary(request, target, drafters, True, None, speed=speed)
+        self.now_has(summary)
+        return summary
 
     def stop_loading(self) -> None:
         self._stop_loading.set()
 
-    def unload(self) -> None:
-        self._loaded = None
+    def on_change(self, listener: ChangeListener) -> None:
+        self._listeners.append(listener)
+
+    def now_has(self, loaded: LoadedSummary | None) -> None:
+        """What is loaded changes without a load of the page: a death, a return, a new figure."""
+        self._loaded = loaded
+        for listener in self._listeners:
+            listener()
 
     def generate(self, request: GenerateRequest) -> FakeRun:
         self.requests.append(request)

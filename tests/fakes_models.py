@@ -1,4 +1,4 @@
-"""A shelf of models that exist only on paper, and downloads that a test moves along."""
+"""Models that exist only on paper, and downloads that a test moves along."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from engine.data.errors import DownloadError, IncompatiblePairError, UnknownMode
 from engine.data.request import LoadRequest
 from engine.downloads.job import DownloadSnapshot
 from engine.downloads.transfer import RepoFile
+from engine.models.entry import HubSource, ModelEntry
 from engine.train.forecast import Forecast, TrainingBudget
 from engine.train.training import HeadKind, TrainSettings
 
@@ -33,15 +34,11 @@ MODELS = (
 FAMILIES = {"starter": "smol", "tiny-draft": "smol", "coder": "qwen", "coder-small": "qwen"}
 
 
-class FakeShelf:
-    def __init__(self) -> None:
-        self._models = list(MODELS)
-        self._downloads: dict[str, DownloadSnapshot] = {}
-        self._listeners: list[Callable[[], None]] = []
-        self._lock = threading.Lock()
+class FakeModels:
+    """A `app.model_service.ModelService` without files."""
 
     def models(self) -> tuple[ModelChoice, ...]:
-        return tuple(self._models)
+        return MODELS
 
     def obstacle(self, target: str, drafter: str) -> str | None:
         if FAMILIES.get(target) == FAMILIES.get(drafter):
@@ -84,30 +81,48 @@ class FakeShelf:
             RepoFile("model-Q8_0.gguf", 8_540_000_000, "Q8_0"),
         )
 
-    def fetch_model(self, model: str) -> None:
-        entry = next((entry for entry in self._models if entry.id == model), None)
-        if entry is None:
+    def catalogue_entry(self, model: str) -> ModelEntry:
+        found = next((one for one in MODELS if one.id == model), None)
+        if found is None:
             raise UnknownModelError(f"{model} is not in the catalogue")
-        self._add(DownloadSnapshot(model, entry.name, "running", 0, entry.bytes))
+        return ModelEntry(model, found.name, "", "", "", "", "", bytes=found.bytes)
 
-    def fetch_file(self, repository: str, name: str) -> None:
-        self._add(DownloadSnapshot(f"{repository}/{name}", name, "running", 0, 4_920_000_000))
+    def repository_file(self, repository: str, name: str) -> HubSource:
+        return HubSource(repository, name)
 
-    def downloads(self) -> tuple[DownloadSnapshot, ...]:
+
+class FakeDownloads:
+    """Downloads that stop half way, as `app.model_downloads.ModelDownloads`."""
+
+    def __init__(self) -> None:
+        self._downloads: dict[str, DownloadSnapshot] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def start(self, wanted: ModelEntry | HubSource) -> DownloadSnapshot:
+        if isinstance(wanted, HubSource):
+            id_, name, total = f"{wanted.repo}/{wanted.file}", wanted.file, 4_920_000_000
+        else:
+            id_, name, total = wanted.id, wanted.name, wanted.bytes
+        self._add(DownloadSnapshot(id_, name, "running", 0, total))
+        return self._row(id_)
+
+    def jobs(self) -> tuple[DownloadSnapshot, ...]:
         return tuple(self._downloads.values())
 
-    def cancel(self, download: str) -> None:
-        self._add(replace(self._row(download), state="cancelled", message="cancelled"))
+    def cancel(self, id_: str) -> None:
+        self._add(replace(self._row(id_), state="cancelled", message="cancelled"))
 
-    def retry(self, download: str) -> None:
-        self._add(replace(self._row(download), state="running", bytes=0, message=""))
-        self._advance(download)
+    def retry(self, id_: str) -> DownloadSnapshot:
+        self._add(replace(self._row(id_), state="running", bytes=0, message=""))
+        self._advance(id_)
+        return self._row(id_)
 
-    def dismiss(self, download: str) -> None:
-        del self._downloads[self._row(download).id]
+    def dismiss(self, id_: str) -> None:
+        del self._downloads[self._row(id_).id]
         self._changed()
 
-    def on_change(self, listener: Callable[[], None]) -> None:
+    def subscribe(self, listener: Callable[[], None]) -> None:
         self._listeners.append(listener)
 
     def close(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from engine.bench.samples import PLAIN, BenchMode, BenchReply
 from engine.bench.verify import top_two_gap
@@ -17,6 +16,7 @@ from engine.data.request import DraftParams, GenerateRequest, Message, SamplingP
 from engine.data.rounds import RoundTrace
 from engine.drafters.parse import parse_expression
 from engine.drafters.registry import kind_named
+from engine.process.protocols import RunHandle
 
 _POLL_SECONDS = 0.25
 _PROBE_TOKENS = 48
@@ -24,14 +24,6 @@ _PROBE_TOKENS = 48
 
 class BenchStoppedError(RunError):
     """Someone asked the bench to stop; complete prompts are kept."""
-
-
-class Running(Protocol):
-    """A run, as `engine.process.run.Run`."""
-
-    def next_event(self, timeout: float | None = None) -> RunEvent | None: ...
-
-    def cancel(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +52,7 @@ class EngineUnderTest:
     predicted: expected speed-ups of what is loaded, by kind of text.
     """
 
-    generate: Callable[[GenerateRequest], Running]
+    generate: Callable[[GenerateRequest], RunHandle]
     stopped: Callable[[], bool]
     pid: Callable[[], int | None]
     predicted: Callable[[], Mapping[str, float]] = dict

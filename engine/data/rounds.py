@@ -76,7 +76,7 @@ class RoundSeconds:
 class RoundTrace:
     """One propose - verify - commit cycle. position: tokens in the context before the round.
 
-    ballots: empty unless an ensemble drafted.
+    predictions: empty unless an ensemble drafted.
     """
 
     round: int
@@ -85,11 +85,11 @@ class RoundTrace:
     emitted: tuple[EmittedToken, ...]
     seconds: RoundSeconds
     parked: bool
-    ballots: tuple[JudgedPrediction, ...] = ()
+    predictions: tuple[JudgedPrediction, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The fixed trace line of `forerun generate --trace`; ensembles add their ballots."""
-        ballots = [asdict(ballot) for ballot in self.ballots]
+        """The fixed trace line of `forerun generate --trace`; ensembles add their predictions."""
+        predictions = [asdict(prediction) for prediction in self.predictions]
         return {
             "round": self.round,
             "position": self.position,
@@ -123,5 +123,5 @@ class RoundTrace:
                 "other": self.seconds.other,
             },
             "parked": self.parked,
-            **({"ballots": ballots} if ballots else {}),
+            **({"ballots": predictions} if predictions else {}),
         }

@@ -124,10 +124,10 @@ class StatsCounter:
             counts = self._by_drafter.setdefault(node.drafter, [0, 0])
             counts[0] += 1
             counts[1] += node.accepted
-        for ballot in trace.ballots:
-            if ballot.on_path:
-                asked, agreed = self._members.get(ballot.drafter, (0, 0.0))
-                self._members[ballot.drafter] = (asked + 1, agreed + ballot.agreement)
+        for prediction in trace.predictions:
+            if prediction.on_path:
+                asked, agreed = self._members.get(prediction.drafter, (0, 0.0))
+                self._members[prediction.drafter] = (asked + 1, agreed + prediction.agreement)
 
     def _extend(self, depth: int) -> None:
         missing = depth - len(self._proposed)

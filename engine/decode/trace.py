@@ -25,7 +25,7 @@ def trace_of(
         emitted=_emitted(round_, _words(round_, text, is_last=is_last)),
         seconds=round_.seconds,
         parked=parked and not proposed,
-        ballots=_judged(round_, text),
+        predictions=_judged(round_, text),
     )
 
 
@@ -88,5 +88,5 @@ def _judged(round_: Round, text: IncrementalText) -> tuple[JudgedPrediction, ...
             agreement=agreement(prediction, round_.targets[1 + prediction.parent]),
             on_path=prediction.parent in on_path,
         )
-        for prediction in round_.proposal.ballots
+        for prediction in round_.proposal.predictions
     )

@@ -142,6 +142,6 @@ class StepDrafter(Drafter, Protocol):
         """Up to `count` likely next tokens with their probabilities, the likeliest first."""
         ...
 
-    def ballots(self) -> Sequence[MemberPrediction]:
+    def predictions(self) -> Sequence[MemberPrediction]:
         """Of this draft so far, if the drafter is an ensemble."""
         ...

@@ -21,7 +21,7 @@ class BuildContext:
     """capture: for drafters that read the target's layers. earlier: texts to copy from besides the
     chat. plain_attention: whether models do without llama.cpp's fused kernel.
 
-    report: what is being done, share of it done.
+    report: what is being done, fraction of it done.
     """
 
     target: Model

@@ -25,7 +25,7 @@ def draft_chain(drafter: StepDrafter, round_: DraftRound) -> Proposal:
         tokens.append(token)
         distributions.append(q)
         drafter.advance(token)
-    return Proposal.chain(tokens, drafter.name, distributions, drafter.ballots())
+    return Proposal.chain(tokens, drafter.name, distributions, drafter.predictions())
 
 
 def choose(round_: DraftRound, q: Distribution, drafted: int) -> tuple[int, Distribution | None]:

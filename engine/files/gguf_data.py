@@ -66,7 +66,7 @@ def _write(
     for name, tensor in tensors.items():
         shape = tuple(reversed(tensor.shape))
         file.write(_text(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *shape))
-        file.write(struct.pack("<IQ", _TYPE_NUMBERS[tensor.kind], offset))
+        file.write(struct.pack("<IQ", _TYPE_NUMBERS[tensor.dtype], offset))
         offset += _padded(tensor.raw.nbytes)
     file.write(b"\0" * (_padded(file.tell()) - file.tell()))
     for tensor in tensors.values():

@@ -17,7 +17,7 @@ from engine.files.foreign_file import foreign_file
 from engine.files.tensor_data import TensorData
 
 MAX_HEADER = 100_000_000  # the format's own limit
-_KINDS = {
+_DTYPES = {
     "F64": ("F64", 8), "F32": ("F32", 4), "F16": ("F16", 2), "BF16": ("BF16", 2), "I64": ("I64", 8),
     "I32": ("I32", 4), "I16": ("I16", 2), "I8": ("I8", 1), "U8": ("I8", 1), "BOOL": ("I8", 1),
 }  # fmt: skip
@@ -92,13 +92,13 @@ def _tensor(file: str, name: str, entry: Any, data: Any) -> TensorData | None:
     start, stop = offsets
     if not start <= stop <= len(data):
         raise damaged
-    known = _KINDS.get(str(entry.get("dtype")))
+    known = _DTYPES.get(str(entry.get("dtype")))
     if known is None:
         return None
-    kind, width = known
+    dtype, width = known
     if stop - start != math.prod(shape) * width:
         raise damaged
-    return TensorData(kind, tuple(shape) or (1,), data[start:stop])
+    return TensorData(dtype, tuple(shape) or (1,), data[start:stop])
 
 
 def _are_counts(value: Any) -> TypeGuard[list[int]]:

@@ -17,18 +17,18 @@ _Q8_BLOCK = 32
 
 @dataclass(frozen=True, slots=True)
 class TensorData:
-    """kind: name of a GGUF tensor type. shape: slowest dimension first. raw: bytes, often mapped.
+    """dtype: name of a GGUF tensor type. shape: slowest dimension first. raw: bytes, often mapped.
 
     Mapped bytes are read when they are used; the file must stay as it is until then.
     """
 
-    kind: str
+    dtype: str
     shape: tuple[int, ...]
     raw: NDArray[np.uint8]
 
     def __post_init__(self) -> None:
-        if self.raw.nbytes != tensor_bytes(self.kind, self.shape):
-            raise ValueError(f"{self.raw.nbytes} bytes for {self.kind} {self.shape}")
+        if self.raw.nbytes != tensor_bytes(self.dtype, self.shape):
+            raise ValueError(f"{self.raw.nbytes} bytes for {self.dtype} {self.shape}")
 
     @property
     def rows(self) -> int:
@@ -37,38 +37,38 @@ class TensorData:
     def floats(self, start: int = 0, stop: int | None = None) -> NDArray[np.float32]:
         """Rows start..stop as float32 [rows, width]; unquantised formats only."""
         width = self.shape[-1]
-        step = row_bytes(self.kind, width)
+        step = row_bytes(self.dtype, width)
         stop = self.rows if stop is None else stop
         part = np.ascontiguousarray(self.raw[start * step : stop * step])
-        if self.kind == "F32":
+        if self.dtype == "F32":
             values: NDArray[np.float32] = part.view("<f4").astype(np.float32)
-        elif self.kind == "F16":
+        elif self.dtype == "F16":
             values = part.view("<f2").astype(np.float32)
-        elif self.kind == "BF16":
+        elif self.dtype == "BF16":
             values = (part.view("<u2").astype(np.uint32) << 16).view(np.float32)
         else:
-            raise ValueError(f"{self.kind} is not a plain number format")
+            raise ValueError(f"{self.dtype} is not a plain number format")
         return values.reshape(stop - start, width)
 
 
-def row_bytes(kind: str, width: int) -> int:
+def row_bytes(dtype: str, width: int) -> int:
     """Bytes of one row. ValueError when the format is unknown or the row is not whole blocks."""
-    if kind not in _BLOCKS:
-        raise ValueError(f"unknown tensor format {kind}")
-    block, size = _BLOCKS[kind]
+    if dtype not in _BLOCKS:
+        raise ValueError(f"unknown tensor format {dtype}")
+    block, size = _BLOCKS[dtype]
     if width % block:
-        raise ValueError(f"rows of {width} values are not whole blocks of {kind}")
+        raise ValueError(f"rows of {width} values are not whole blocks of {dtype}")
     return width // block * size
 
 
-def tensor_bytes(kind: str, shape: tuple[int, ...]) -> int:
-    return math.prod(shape[:-1]) * row_bytes(kind, shape[-1])
+def tensor_bytes(dtype: str, shape: tuple[int, ...]) -> int:
+    return math.prod(shape[:-1]) * row_bytes(dtype, shape[-1])
 
 
 def rows_of(data: TensorData, numbers: NDArray[np.int64]) -> TensorData:
     """Some rows of a matrix, in the format they are stored in; a copy."""
     raw = np.ascontiguousarray(data.raw.reshape(data.rows, -1)[numbers])
-    return TensorData(data.kind, (len(numbers), data.shape[-1]), raw.reshape(-1))
+    return TensorData(data.dtype, (len(numbers), data.shape[-1]), raw.reshape(-1))
 
 
 def as_f32(values: NDArray[np.float32]) -> TensorData:

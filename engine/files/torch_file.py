@@ -56,7 +56,7 @@ def _read(path: Path, archive: zipfile.ZipFile) -> dict[str, TensorData]:
     data = np.memmap(path, np.uint8, "r")
     folder = names[0].removesuffix("data.pkl")
 
-    def storage(key: str, count: int, kind: str, width: int) -> _Storage:
+    def storage(key: str, count: int, dtype: str, width: int) -> _Storage:
         member = archive.getinfo(f"{folder}data/{key}")
         if member.compress_type != zipfile.ZIP_STORED or member.file_size < count * width:
             raise ValueError("a storage is compressed or too short")
@@ -64,7 +64,7 @@ def _read(path: Path, archive: zipfile.ZipFile) -> dict[str, TensorData]:
         raw = data[start : start + count * width]
         if len(raw) != count * width:
             raise ValueError("a storage ends after the file")
-        return _Storage(kind, width, raw)
+        return _Storage(dtype, width, raw)
 
     try:
         content = _Reader(archive.read(entry), storage).load()
@@ -88,19 +88,19 @@ def _data_start(data: NDArray[np.uint8], header: int) -> int:
 class _Storage:
     """Numbers in a row; tensors are parts of it."""
 
-    __slots__ = ("kind", "raw", "width")
+    __slots__ = ("dtype", "raw", "width")
 
-    def __init__(self, kind: str, width: int, raw: NDArray[np.uint8]) -> None:
-        self.kind = kind
+    def __init__(self, dtype: str, width: int, raw: NDArray[np.uint8]) -> None:
+        self.dtype = dtype
         self.width = width
         self.raw = raw
 
 
-class _StorageKind:
-    __slots__ = ("kind", "width")
+class _StorageDtype:
+    __slots__ = ("name", "width")
 
-    def __init__(self, kind: str, width: int) -> None:
-        self.kind = kind
+    def __init__(self, name: str, width: int) -> None:
+        self.name = name
         self.width = width
 
 
@@ -142,7 +142,7 @@ class _Reader(pickle._Unpickler):
         if (module, name) == ("collections", "OrderedDict"):
             return _ordered
         if module == "torch" and name in _STORAGES:
-            return _StorageKind(*_STORAGES[name])
+            return _StorageDtype(*_STORAGES[name])
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
             return lambda *arguments: _rebuild(*arguments[:4])
         if (module, name) == ("torch._utils", "_rebuild_parameter"):
@@ -150,12 +150,12 @@ class _Reader(pickle._Unpickler):
         raise pickle.UnpicklingError(f"it wants to run {module}.{name}, which is not allowed")
 
     def persistent_load(self, pid: Any) -> Any:
-        kind_of_id, kind, key, _device, count = pid
-        if kind_of_id != "storage" or not isinstance(kind, _StorageKind) or type(key) is not str:
+        tag, dtype, key, _device, count = pid
+        if tag != "storage" or not isinstance(dtype, _StorageDtype) or type(key) is not str:
             raise pickle.UnpicklingError("an unknown kind of reference")
         if not isinstance(count, int) or count < 0:
             raise pickle.UnpicklingError("a storage of impossible size")
-        return self._storage(key, count, kind.kind, kind.width)
+        return self._storage(key, count, dtype.name, dtype.width)
 
 
 def _ordered(*content: Any) -> OrderedDict[Any, Any]:
@@ -183,4 +183,4 @@ def _rebuild(storage: Any, offset: Any, shape: Any, strides: Any) -> TensorData:
     start, count = int(offset) * storage.width, math.prod(shape) * storage.width
     if start + count > len(storage.raw):
         raise ValueError("a tensor ends after its storage")
-    return TensorData(storage.kind, shape or (1,), storage.raw[start : start + count])
+    return TensorData(storage.dtype, shape or (1,), storage.raw[start : start + count])

@@ -128,7 +128,7 @@ def _tensors(
             if key in _UNUSED or key == "d2t":
                 continue
             raise ModelFileError(f"{source} holds {key[:80]!r}, which no EAGLE-3 drafter has")
-        if tensor.kind not in FLOATS:
+        if tensor.dtype not in FLOATS:
             raise ModelFileError(f"{source}: {key[:80]!r} is not made of plain numbers")
         found[name] = _converted(name, tensor, shape)
     _check(source, found, shape)
@@ -202,7 +202,7 @@ def _token_ids(
         if rows != vocabulary:
             raise ModelFileError(f"{source} predicts {rows:,} tokens and does not say which")
         return None
-    if offsets.kind != "I64" or offsets.shape != (rows,):
+    if offsets.dtype != "I64" or offsets.shape != (rows,):
         raise ModelFileError(f"{source}: d2t does not hold one offset per row")
     ids = np.arange(rows) + offsets.raw.view("<i8").astype(np.int64)
     if ids.min() < 0 or ids.max() >= vocabulary or len(np.unique(ids)) != rows:

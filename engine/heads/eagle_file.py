@@ -163,8 +163,10 @@ class _Reader:
         tensor = self._tensors.get(key)
         if tensor is None:
             raise ModelFileError(f"{self.name} is no EAGLE checkpoint: it lacks {key}")
-        if tensor.shape != shape or tensor.kind not in FLOATS:
-            raise ModelFileError(f"{self.name}: {key} is {tensor.kind} {tensor.shape}, not {shape}")
+        if tensor.shape != shape or tensor.dtype not in FLOATS:
+            raise ModelFileError(
+                f"{self.name}: {key} is {tensor.dtype} {tensor.shape}, not {shape}"
+            )
         self._used.add(key)
         return tensor
 

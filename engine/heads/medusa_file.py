@@ -161,7 +161,7 @@ def quantised(heads: MedusaHeads) -> MedusaHeads:
     """The same heads with Q8_0 matrices; what is quantised already stays."""
 
     def smaller(data: TensorData) -> TensorData:
-        return as_q8_0(data.floats()) if data.kind in FLOATS else data
+        return as_q8_0(data.floats()) if data.dtype in FLOATS else data
 
     return replace(
         heads,
@@ -193,7 +193,7 @@ def _read_container(path: Path) -> MedusaHeads:
     heads = _collect(path.name, tensors, may_share=ids is not None)
     token_ids, output = None, heads[0].output
     if ids is not None:
-        if ids.kind != "I64" or len(ids.shape) != 1 or (output and ids.shape != output.shape[:1]):
+        if ids.dtype != "I64" or len(ids.shape) != 1 or (output and ids.shape != output.shape[:1]):
             raise ModelFileError(f"{path.name} is damaged: one token id per row is expected")
         token_ids = ids.raw.view("<i8").astype(np.int64)
     return MedusaHeads(
@@ -256,7 +256,7 @@ def _head(
         bias = tensors.get(f"{number}.{layer}.linear.bias")
         if weight is None or bias is None:
             raise ModelFileError(f"{file} is incomplete: head {number} lacks block {layer}")
-        if weight.shape != (hidden, hidden) or bias.shape != (hidden,) or bias.kind not in FLOATS:
+        if weight.shape != (hidden, hidden) or bias.shape != (hidden,) or bias.dtype not in FLOATS:
             raise ModelFileError(f"{file}: head {number} has an impossible shape")
         found.append((weight, bias))
     return MedusaHead(tuple(found), output)

@@ -34,15 +34,15 @@ _TO_FLOAT = ctypes.CFUNCTYPE(None, POINTER, POINTER, ctypes.c_int64)
 
 def dequantize(data: TensorData, start: int = 0, stop: int | None = None) -> NDArray[np.float32]:
     """Rows start..stop [rows, width]. ModelFileError for formats that are not weights."""
-    if data.kind in FLOATS:
+    if data.dtype in FLOATS:
         return data.floats(start, stop)
     stop = data.rows if stop is None else stop
     width = data.shape[-1]
-    step = row_bytes(data.kind, width)
+    step = row_bytes(data.dtype, width)
     traits = bind("ggml_get_type_traits", [ctypes.c_int], ctypes.POINTER(_TypeTraits))
-    address = traits(_NUMBERS[data.kind]).contents.to_float
+    address = traits(_NUMBERS[data.dtype]).contents.to_float
     if not address:
-        raise ModelFileError(f"weights stored as {data.kind} cannot be read")
+        raise ModelFileError(f"weights stored as {data.dtype} cannot be read")
     packed = np.ascontiguousarray(data.raw.reshape(-1)[start * step : stop * step])
     values = np.empty((stop - start, width), np.float32)
     _TO_FLOAT(address)(packed.ctypes.data, values.ctypes.data, values.size)

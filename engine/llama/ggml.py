@@ -20,7 +20,7 @@ from engine.files.tensor_data import TensorData, row_bytes
 from engine.llama.ggml_api import CPU_DEVICE, Ggml, InitParams
 from engine.llama.log import Listening
 
-KINDS: dict[str, int] = {
+DTYPES: dict[str, int] = {
     "F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q5_1": 7, "Q8_0": 8, "I32": 26,
     "BF16": 30, "Q2_K": 10, "Q3_K": 11, "Q4_K": 12, "Q5_K": 13, "Q6_K": 14, "IQ4_NL": 20,
 }  # fmt: skip
@@ -40,7 +40,7 @@ class Tensor:
     """A tensor of an arena, valid until the arena closes."""
 
     address: int
-    kind: str
+    dtype: str
     shape: tuple[int, ...]
 
 
@@ -88,21 +88,21 @@ class Arena:
         """Of the allocated buffer."""
         return int(self._api.buffer_bytes(self._buffer)) if self._buffer else 0
 
-    def tensor(self, kind: str, shape: Sequence[int]) -> Tensor:
+    def tensor(self, dtype: str, shape: Sequence[int]) -> Tensor:
         """Declares a tensor: weights or an input."""
-        row_bytes(kind, shape[-1])  # whole blocks
+        row_bytes(dtype, shape[-1])  # whole blocks
         if not 1 <= len(shape) <= 4 or min(shape) < 1:
             raise ValueError(f"impossible shape {tuple(shape)}")
         lengths = (ctypes.c_int64 * len(shape))(*reversed(shape))
-        address = self._api.new_tensor(self._take(), KINDS[kind], len(shape), lengths)
-        return self._made(address, kind, shape)
+        address = self._api.new_tensor(self._take(), DTYPES[dtype], len(shape), lengths)
+        return self._made(address, dtype, shape)
 
     # Operations
 
     def multiply_matrix(self, weights: Tensor, rows: Tensor) -> Tensor:
         """rows [n, in] times the transpose of weights [out, in]: [n, out] F32."""
         _require(len(weights.shape) == 2 and len(rows.shape) == 2, "matrices", weights, rows)
-        _require(weights.shape[1] == rows.shape[1] and rows.kind == "F32", "widths", weights, rows)
+        _require(weights.shape[1] == rows.shape[1] and rows.dtype == "F32", "widths", weights, rows)
         shape = (rows.shape[0], weights.shape[0])
         address = self._api.mul_mat(self._take(), weights.address, rows.address)
         return self._made(address, "F32", shape)
@@ -110,30 +110,30 @@ class Arena:
     def add(self, left: Tensor, right: Tensor) -> Tensor:
         """right may be one row, which is then added to every row of left."""
         _require(_repeats(right.shape, left.shape), "shapes", left, right)
-        _require(left.kind == right.kind == "F32", "kinds", left, right)
+        _require(left.dtype == right.dtype == "F32", "dtypes", left, right)
         address = self._api.add(self._take(), left.address, right.address)
         return self._made(address, "F32", left.shape)
 
     def multiply(self, left: Tensor, right: Tensor) -> Tensor:
         """Element by element; right may be one row."""
         _require(_repeats(right.shape, left.shape), "shapes", left, right)
-        _require(left.kind == right.kind == "F32", "kinds", left, right)
+        _require(left.dtype == right.dtype == "F32", "dtypes", left, right)
         address = self._api.mul(self._take(), left.address, right.address)
         return self._made(address, "F32", left.shape)
 
     def silu(self, source: Tensor) -> Tensor:
-        _require(source.kind == "F32", "kind", source)
+        _require(source.dtype == "F32", "dtype", source)
         return self._made(self._api.silu(self._take(), source.address), "F32", source.shape)
 
     def rms_norm(self, source: Tensor, epsilon: float) -> Tensor:
-        _require(source.kind == "F32", "kind", source)
+        _require(source.dtype == "F32", "dtype", source)
         address = self._api.rms_norm(self._take(), source.address, epsilon)
         return self._made(address, "F32", source.shape)
 
     def get_rows(self, table: Tensor, indices: Tensor) -> Tensor:
         """Rows of table [size, width] at indices [n] I32; indices must be below size."""
         _require(len(table.shape) == 2 and len(indices.shape) == 1, "shapes", table, indices)
-        _require(indices.kind == "I32", "kind", indices)
+        _require(indices.dtype == "I32", "dtype", indices)
         address = self._api.get_rows(self._take(), table.address, indices.address)
         return self._made(address, "F32", (indices.shape[0], table.shape[1]))
 
@@ -146,10 +146,10 @@ class Arena:
         return self._context
 
     @staticmethod
-    def _made(address: int | None, kind: str, shape: Sequence[int]) -> Tensor:
+    def _made(address: int | None, dtype: str, shape: Sequence[int]) -> Tensor:
         if not address:
             raise NativeError("ggml could not make a tensor")
-        return Tensor(address, kind, tuple(shape))
+        return Tensor(address, dtype, tuple(shape))
 
     # Memory
 
@@ -164,9 +164,9 @@ class Arena:
 
     def write(self, tensor: Tensor, values: NDArray[np.generic]) -> None:
         """Values of the tensor's own number type (F32, F16 or I32), same shape."""
-        expected = {"F32": np.float32, "F16": np.float16, "I32": np.int32}[tensor.kind]
+        expected = {"F32": np.float32, "F16": np.float16, "I32": np.int32}[tensor.dtype]
         if values.shape != tensor.shape or values.dtype != expected:
-            raise ValueError(f"{values.dtype} {values.shape} for {tensor.kind} {tensor.shape}")
+            raise ValueError(f"{values.dtype} {values.shape} for {tensor.dtype} {tensor.shape}")
         data = np.ascontiguousarray(values)
         self._write_bytes(tensor, data.view(np.uint8).reshape(-1), 0)
 
@@ -174,13 +174,13 @@ class Arena:
         """Weights as stored in a file, converted to the tensor's format, some rows at a time."""
         if data.shape != tensor.shape:
             raise ValueError(f"{data.shape} for {tensor.shape}")
-        if data.kind == tensor.kind:
+        if data.dtype == tensor.dtype:
             self._write_bytes(tensor, data.raw.reshape(-1), 0)
             return
-        rows, step = data.rows, row_bytes(tensor.kind, tensor.shape[-1])
+        rows, step = data.rows, row_bytes(tensor.dtype, tensor.shape[-1])
         for start in range(0, rows, _ROWS_AT_ONCE):
             part = data.floats(start, min(rows, start + _ROWS_AT_ONCE))
-            self._write_bytes(tensor, quantize(part, tensor.kind), start * step)
+            self._write_bytes(tensor, quantize(part, tensor.dtype), start * step)
 
     def _write_bytes(self, tensor: Tensor, data: NDArray[np.uint8], offset: int) -> None:
         if self._buffer is None:
@@ -192,7 +192,7 @@ class Arena:
 
     def read(self, tensor: Tensor) -> NDArray[np.float32]:
         """A copy of an F32 tensor."""
-        _require(tensor.kind == "F32", "kind", tensor)
+        _require(tensor.dtype == "F32", "dtype", tensor)
         if self._buffer is None:
             raise ValueError("the arena has no memory yet")
         values = np.empty(tensor.shape, np.float32)
@@ -235,18 +235,18 @@ class Graph:
             raise NativeError(log.told(f"a tensor graph failed with status {status}"))
 
 
-def quantize(rows: NDArray[np.float32], kind: str) -> NDArray[np.uint8]:
+def quantize(rows: NDArray[np.float32], dtype: str) -> NDArray[np.uint8]:
     """Rows [n, width] in a ggml format, as bytes."""
     rows = np.ascontiguousarray(rows, np.float32)
     count, width = rows.shape
-    if kind == "F32":
+    if dtype == "F32":
         return rows.view(np.uint8).reshape(-1)
-    encoded = np.empty(count * row_bytes(kind, width), np.uint8)
+    encoded = np.empty(count * row_bytes(dtype, width), np.uint8)
     written = _api().quantize(
-        KINDS[kind], rows.ctypes.data, encoded.ctypes.data, 0, count, width, None
+        DTYPES[dtype], rows.ctypes.data, encoded.ctypes.data, 0, count, width, None
     )
     if written != encoded.nbytes:
-        raise NativeError(f"ggml wrote {written} bytes of {kind} instead of {encoded.nbytes}")
+        raise NativeError(f"ggml wrote {written} bytes of {dtype} instead of {encoded.nbytes}")
     return encoded
 
 
@@ -257,5 +257,5 @@ def _repeats(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
 
 def _require(condition: bool, what: str, *tensors: Tensor) -> None:
     if not condition:
-        shapes = ", ".join(f"{tensor.kind} {tensor.shape}" for tensor in tensors)
+        shapes = ", ".join(f"{tensor.dtype} {tensor.shape}" for tensor in tensors)
         raise ValueError(f"{what} do not fit: {shapes}")

@@ -33,14 +33,14 @@ class AttentionArena(Arena):
 
     def side_by_side(self, left: Tensor, right: Tensor) -> Tensor:
         """[n, a] and [n, b] to [n, a + b]."""
-        _check(left.kind == right.kind == "F32" and left.shape[0] == right.shape[0], left, right)
+        _check(left.dtype == right.dtype == "F32" and left.shape[0] == right.shape[0], left, right)
         address = self._concat(self._take(), left.address, right.address, 0)
         return self._made(address, "F32", (left.shape[0], left.shape[1] + right.shape[1]))
 
     def heads(self, rows: Tensor, count: int) -> Tensor:
         """[n, count x width] as [n, count, width]."""
         width = rows.shape[1] // count
-        _check(rows.kind == "F32" and width * count == rows.shape[1], rows)
+        _check(rows.dtype == "F32" and width * count == rows.shape[1], rows)
         address = self._reshape_3d(self._take(), rows.address, width, count, rows.shape[0])
         return self._made(address, "F32", (rows.shape[0], count, width))
 
@@ -55,7 +55,7 @@ class AttentionArena(Arena):
 
         scale: factor of the positions.
         """
-        _check(positions.kind == "I32" and positions.shape[0] == heads.shape[0], heads, positions)
+        _check(positions.dtype == "I32" and positions.shape[0] == heads.shape[0], heads, positions)
         address = self._rope(
             self._take(), heads.address, positions.address, None, heads.shape[2], _HALF_ROTATION,
             0, base, scale, 0.0, 1.0, _BETA_FAST, _BETA_SLOW,
@@ -67,8 +67,8 @@ class AttentionArena(Arena):
 
         What reads the result runs after the writing; what reads `cache` may not.
         """
-        _check(cache.kind == "F16" and cache.shape[1] == rows.shape[1], cache, rows)
-        _check(cells.kind == "I32" and cells.shape[0] == rows.shape[0], rows, cells)
+        _check(cache.dtype == "F16" and cache.shape[1] == rows.shape[1], cache, rows)
+        _check(cells.dtype == "I32" and cells.shape[0] == rows.shape[0], rows, cells)
         address = self._set_rows(self._take(), cache.address, rows.address, cells.address)
         return self._made(address, "F16", cache.shape)
 
@@ -78,7 +78,7 @@ class AttentionArena(Arena):
         mask: [n, cells] F16, added to the scores: 0 or -inf.
         """
         rows, count, width = query.shape
-        _check(mask.kind == "F16" and mask.shape[0] == rows, query, mask)
+        _check(mask.dtype == "F16" and mask.shape[0] == rows, query, mask)
         _check(keys.shape == values.shape and mask.shape[1] <= keys.shape[0], keys, mask)
         turned = self._made(
             self._permute(self._take(), query.address, 0, 2, 1, 3), "F32", (count, rows, width)
@@ -108,5 +108,5 @@ class AttentionArena(Arena):
 
 def _check(condition: bool, *tensors: Tensor) -> None:
     if not condition:
-        shapes = ", ".join(f"{tensor.kind} {tensor.shape}" for tensor in tensors)
+        shapes = ", ".join(f"{tensor.dtype} {tensor.shape}" for tensor in tensors)
         raise ValueError(f"tensors do not fit: {shapes}")

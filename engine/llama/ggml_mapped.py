@@ -32,11 +32,13 @@ class MappedTensor:
         place = bind("ggml_backend_tensor_alloc", [POINTER, POINTER, POINTER], ctypes.c_int)
         self._buffer = map_buffer(start, data.raw.nbytes)
         lengths = (ctypes.c_int64 * len(data.shape))(*reversed(data.shape))
-        address = self._api.new_tensor(self._context, _NUMBERS[data.kind], len(data.shape), lengths)
+        address = self._api.new_tensor(
+            self._context, _NUMBERS[data.dtype], len(data.shape), lengths
+        )
         if not self._buffer or not address or place(self._buffer, address, start) != 0:
             self.close()
             raise NativeError("weights of the target could not be mapped")
-        self.tensor = Tensor(address, data.kind, data.shape)
+        self.tensor = Tensor(address, data.dtype, data.shape)
 
     def close(self) -> None:
         if self._buffer is not None:

@@ -94,15 +94,17 @@ def residual(p: Distribution, q: Distribution, scale: float = 1.0) -> Distributi
 
 
 def expected_acceptance(p: Distribution, q: Distribution) -> float:
-    """Chance that the ratio rule keeps one token drawn from q: the sum of min(p, q)."""
+    """Probability that the ratio rule keeps one token drawn from q: the sum of min(p, q)."""
     if len(q.ids) < len(p.ids):
         p, q = q, p
     return float(np.minimum(p.probabilities, _probabilities_at(q, p)).sum())
 
 
-def agreement(ballot: MemberPrediction, p: Distribution) -> float:
-    """Chance that the target would have kept what the ballot is for, alone."""
-    return p.probability(ballot.token) if ballot.q is None else expected_acceptance(p, ballot.q)
+def agreement(prediction: MemberPrediction, p: Distribution) -> float:
+    """Probability that the target would have kept the predicted token, alone."""
+    if prediction.q is None:
+        return p.probability(prediction.token)
+    return expected_acceptance(p, prediction.q)
 
 
 def _verify_point_mass(
@@ -234,7 +236,7 @@ def _drawn_with(q: Distribution | None, token: int) -> float:
 
 
 def _after_rejection(p: Distribution, q: Distribution | None, token: int) -> Distribution:
-    """The residual; p itself where rounding left it no mass (its true chance is then ~0)."""
+    """The residual; p itself where rounding left it no mass (its true probability is then ~0)."""
     if q is None:
         return _without(p, token) or p
     return residual(p, q) or p

@@ -24,23 +24,23 @@ class Distribution:
 
     def probability(self, token: int) -> float:
         """The token's probability, 0 outside the support."""
-        place = int(np.searchsorted(self.ids, token))
-        if place < len(self.ids) and self.ids[place] == token:
-            return float(self.probabilities[place])
+        index = int(np.searchsorted(self.ids, token))
+        if index < len(self.ids) and self.ids[index] == token:
+            return float(self.probabilities[index])
         return 0.0
 
     def probability_of(self, tokens: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probabilities of many tokens at once, [n] in, [n] out."""
-        place = np.minimum(np.searchsorted(self.ids, tokens), len(self.ids) - 1)
-        return np.where(self.ids[place] == tokens, self.probabilities[place], 0.0)
+        indices = np.minimum(np.searchsorted(self.ids, tokens), len(self.ids) - 1)
+        return np.where(self.ids[indices] == tokens, self.probabilities[indices], 0.0)
 
     def draw(self, uniform: float) -> int:
         """Inverse-CDF sample; uniform in [0, 1)."""
         if len(self.ids) == 1:
             return int(self.ids[0])
         cumulative = np.cumsum(self.probabilities)
-        place = int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
-        return int(self.ids[min(place, len(self.ids) - 1)])
+        index = int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
+        return int(self.ids[min(index, len(self.ids) - 1)])
 
     def most_likely(self) -> int:
         return int(self.ids[int(np.argmax(self.probabilities))])

@@ -32,7 +32,7 @@ class Proposal:
 
     distributions: the distribution q the token was really drawn from, None where the token was
     chosen deterministically (a point mass). Siblings that carry q were drawn from that one q,
-    without replacement, in node order. ballots: what the members of an ensemble would have
+    without replacement, in node order. predictions: what the members of an ensemble would have
     proposed; shown and learned from, never verified.
     """
 
@@ -40,7 +40,7 @@ class Proposal:
     parents: tuple[int, ...] = ()
     drafters: tuple[str, ...] = ()
     distributions: tuple[Distribution | None, ...] = ()
-    ballots: tuple[MemberPrediction, ...] = ()
+    predictions: tuple[MemberPrediction, ...] = ()
 
     def __post_init__(self) -> None:
         sizes = {len(self.tokens), len(self.parents), len(self.drafters), len(self.distributions)}
@@ -54,7 +54,7 @@ class Proposal:
         tokens: Sequence[int],
         drafter: str,
         distributions: Sequence[Distribution | None] | None = None,
-        ballots: Sequence[MemberPrediction] = (),
+        predictions: Sequence[MemberPrediction] = (),
     ) -> Proposal:
         count = len(tokens)
         return Proposal(
@@ -62,7 +62,7 @@ class Proposal:
             tuple(range(-1, count - 1)),
             (drafter,) * count,
             tuple(distributions) if distributions is not None else (None,) * count,
-            tuple(ballots),
+            tuple(predictions),
         )
 
     def __len__(self) -> int:
@@ -107,7 +107,7 @@ class Proposal:
     def first_nodes(self, count: int) -> Proposal:
         """The same tree without the nodes after the first `count`.
 
-        A node goes because of its place, never because of its token: every rule stays exact.
+        A node goes because of its position, never because of its token: every rule stays exact.
         """
         return self._only(range(min(count, len(self.tokens))))
 
@@ -119,7 +119,7 @@ class Proposal:
             (*self.parents, *range(nodes - 1, nodes - 1 + count)),
             (*self.drafters, *self.drafters[-1:] * count),
             (*self.distributions, *(None,) * count),
-            self.ballots,
+            self.predictions,
         )
 
     def ended_at(self, is_end: Callable[[int], bool]) -> Proposal:
@@ -142,9 +142,9 @@ class Proposal:
             tuple(self.drafters[index] for index in kept),
             tuple(self.distributions[index] for index in kept),
             tuple(
-                replace(ballot, parent=new_index[ballot.parent])
-                for ballot in self.ballots
-                if ballot.parent in new_index
+                replace(prediction, parent=new_index[prediction.parent])
+                for prediction in self.predictions
+                if prediction.parent in new_index
             ),
         )
 

@@ -16,12 +16,12 @@ _FOLDED_ROWS = 128
 class Ranking:
     """What the target found likeliest after `token`, before penalties and truncation.
 
-    ids: the likeliest first. shares: their probabilities among one another, summing to 1.
+    ids: the likeliest first. probabilities: among one another, summing to 1.
     """
 
     token: int
     ids: NDArray[np.int32]
-    shares: NDArray[np.float32]
+    probabilities: NDArray[np.float32]
 
 
 def rank(token: int, row: NDArray[np.float32], count: int) -> Ranking:

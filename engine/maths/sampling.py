@@ -98,9 +98,9 @@ class Sampler:
         best = _checked(float(np.maximum(maxima.max(), tail.max(initial=-np.inf))))
         threshold = np.partition(maxima, columns - top_k)[columns - top_k]
         passing = np.flatnonzero(maxima >= threshold)
-        rows, places = np.nonzero(grid[:, passing] >= threshold)
+        rows, indices = np.nonzero(grid[:, passing] >= threshold)
         in_tail = np.flatnonzero(tail >= threshold)
-        candidates = np.concatenate((rows * columns + passing[places], in_tail + whole))
+        candidates = np.concatenate((rows * columns + passing[indices], in_tail + whole))
         return _largest(logits, candidates, top_k), best
 
     def _top_p(

@@ -22,12 +22,12 @@ _ROOM = 64
 _WIDTHS = (1, 4)
 _ROUNDS = 4
 CLEARLY = 0.97
-"""Plain products are chosen if they take less than this share of the fused kernel's time."""
+"""Plain products are chosen if they take less than this fraction of the fused kernel's time."""
 
 
-def plain_attention_share(model: Model, threads: int, abort: AbortFlag) -> float:
-    """Time of plain products as a share of the fused kernel's. A few seconds; 1 where it cannot be
-    measured without reading a long text."""
+def plain_attention_ratio(model: Model, threads: int, abort: AbortFlag) -> float:
+    """Time of plain products as a fraction of the fused kernel's. A few seconds; 1 where it cannot
+    be measured without reading a long text."""
     if model.has_recurrent_state:  # it has no second sequence to copy from
         return 1.0
     limit = _FED * (_COPIES + 1) + _ROOM

@@ -22,6 +22,7 @@ from engine.process.messages import (
     Unload,
 )
 from engine.process.overseer import Limits
+from engine.process.protocols import ChangeListener
 from engine.process.run import Run
 from engine.process.waiting import Pending, ProgressCallback
 from engine.skip.report import SkipReport, SkipSearchRequest
@@ -138,6 +139,11 @@ class EngineClient:
     def loaded(self) -> LoadedSummary | None:
         """What is in memory, or comes back with the next command after the engine died."""
         return self._keeper.loaded
+
+    def on_change(self, listener: ChangeListener) -> None:
+        """The listener is called, from any thread, after every change of what is loaded and of the
+        process: a death, a reload, an unload, what a reply taught of the speed-up."""
+        self._keeper.on_change(listener)
 
     @property
     def pid(self) -> int | None:

@@ -27,6 +27,7 @@ from engine.process.messages import (
     Shutdown,
 )
 from engine.process.overseer import Limits
+from engine.process.protocols import ChangeListener
 from engine.process.waiting import Pending, Waiter, Waiting
 
 KEPT_LOG_LINES = 2000
@@ -50,8 +51,14 @@ class Keeper:
         self._is_closing = False
         self._log: deque[LogLine] = deque(maxlen=KEPT_LOG_LINES)
         self._log_count = 0
+        self._listeners: list[ChangeListener] = []
 
     # State
+
+    def on_change(self, listener: ChangeListener) -> None:
+        """See engine.process.protocols.ModelHolder."""
+        with self.lock:
+            self._listeners.append(listener)
 
     @property
     def loaded(self) -> LoadedSummary | None:
@@ -142,25 +149,40 @@ class Keeper:
             if cancelled == "running":
                 self._engine.expect_end(identity)
 
-    # Replies
+    # What the engine tells
 
-    def _dispatch(self, reply: EngineMessage) -> None:
+    def _dispatch(self, message: EngineMessage) -> None:
         with self.lock:
-            if isinstance(reply, Ready):
-                self._is_patient = False
-            elif isinstance(reply, LogLines):
-                self._keep_log(reply)
-            elif isinstance(reply, Begun):
-                if self._waiting.begin(reply) and self._engine is not None:
-                    self._engine.expect_end(reply.id)
-            elif not isinstance(reply, Alive | Noticed):
-                if isinstance(reply, Done | Failed):
-                    self._loaded = reply.loaded
-                self._waiting.take(reply)
+            before = self._loaded
+            self._take(message)
+            is_changed = isinstance(message, Ready) or self._loaded != before
+        if is_changed:
+            self._tell_change()
 
-    def _keep_log(self, reply: LogLines) -> None:
+    def _take(self, message: EngineMessage) -> None:
+        if isinstance(message, Ready):
+            self._is_patient = False
+        elif isinstance(message, LogLines):
+            self._keep_log(message)
+        elif isinstance(message, Begun):
+            if self._waiting.begin(message) and self._engine is not None:
+                self._engine.expect_end(message.id)
+        elif not isinstance(message, Alive | Noticed):
+            if isinstance(message, Done | Failed):
+                self._loaded = message.loaded
+            self._waiting.take(message)
+
+    def _tell_change(self) -> None:
+        """Each listener in a thread of its own: one that fails or waits must not hold up what reads
+        the engine, nor the other listeners."""
+        with self.lock:
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            threading.Thread(target=listener, name="engine-changed", daemon=True).start()
+
+    def _keep_log(self, message: LogLines) -> None:
         """Numbers go on across engine restarts."""
-        for line in reply.lines:
+        for line in message.lines:
             self._log_count += 1
             self._log.append(LogLine(self._log_count, line.level, line.text))
 
@@ -177,7 +199,7 @@ class Keeper:
             self._needs_reload = self._loaded is not None
             again = [] if self._is_closing else [one for one in left if self._can_go_on(one)]
             ended = [one for one in left if one not in again and not one.is_reload]
-            told = self._obituary(engine)
+            told = self._death_messages(engine)
             try:
                 self._send_again(again)
                 if engine.was_ended and not again and not self._is_closing:
@@ -187,6 +209,7 @@ class Keeper:
                 ended += [one for one in again if one not in ended]
         for one in ended:
             one.end(EngineDiedError(told[one.run is not None]))
+        self._tell_change()
 
     def _prepare_next(self) -> None:
         """After an engine that hung, what was loaded comes back before anyone asks for it; one that
@@ -207,7 +230,7 @@ class Keeper:
             pending.sent += 1
             self.hand_over(pending)
 
-    def _obituary(self, engine: EngineProcess) -> tuple[str, str]:
+    def _death_messages(self, engine: EngineProcess) -> tuple[str, str]:
         """For commands, for runs."""
         died = f"the engine stopped unexpectedly: {engine.exit_reason()}"
         if self._loaded is None:

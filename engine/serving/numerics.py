@@ -24,7 +24,7 @@ OpenTarget = Callable[[bool], Model]
 class Measured(Protocol):
     """What is known of targets on this machine; see engine.serving.tuning.Tuning."""
 
-    def attention_share(
+    def attention_ratio(
         self, plan: LoadPlan, setup: Setup, model: Model, report: Report
     ) -> float | None: ...
 
@@ -35,7 +35,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExactSetup:
-    """added: the share by which text takes longer than in the fastest way."""
+    """added: the fraction by which text takes longer than in the fastest way."""
 
     setup: Setup
     widths: WidthClass
@@ -79,13 +79,13 @@ class NumericsChoice:
             return None  # strict ones would need more memory, see keeps_whole_windows
         if numerics == "auto" and plan.info.recurrent:
             return None  # nothing could be drafted
-        share = self._tuning.attention_share(
+        ratio = self._tuning.attention_ratio(
             plan, usual, self._open_target(usual.repack), self._report
         )
         found: list[_Candidate] = []
         free: dict[bool, float] = {}  # seconds in any widths, by layout
-        for setup in _setups(plan, usual, has_choice=share is not None):
-            slower = _slower(setup, usual, share)
+        for setup in _setups(plan, usual, has_choice=ratio is not None):
+            slower = _slower(setup, usual, ratio)
             if numerics == "auto" and slower - 1.0 >= CHEAP:
                 continue  # its attention alone costs too much
             trial = self._trial(plan, setup)
@@ -122,11 +122,11 @@ def _setups(plan: LoadPlan, usual: Setup, *, has_choice: bool) -> Iterator[Setup
             yield replace(usual, repack=repack, plain_attention=not usual.plain_attention)
 
 
-def _slower(setup: Setup, usual: Setup, share: float | None) -> float:
-    """How many times as long its attention takes. share: of plain attention in the fused one's."""
-    if setup.plain_attention == usual.plain_attention or share is None:
+def _slower(setup: Setup, usual: Setup, ratio: float | None) -> float:
+    """How many times as long its attention takes. ratio: plain attention's time to the fused."""
+    if setup.plain_attention == usual.plain_attention or ratio is None:
         return 1.0
-    return share if setup.plain_attention else 1.0 / share
+    return ratio if setup.plain_attention else 1.0 / ratio
 
 
 def _best(found: list[_Candidate], only_cheap: bool) -> ExactSetup | None:

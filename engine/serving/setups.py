@@ -18,7 +18,7 @@ from engine.serving.tuning import Setup, chat_seconds
 _CONTEXT = 640
 _ROWS = 16
 _CLEARLY = 0.97
-"""A setup replaces the usual one if it takes less than this share of its time."""
+"""A setup replaces the usual one if it takes less than this fraction of its time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from engine.llama.abort import AbortFlag
 from engine.llama.context import Context
 from engine.llama.library import devices
 from engine.llama.model import Model
-from engine.measure.attention import CLEARLY, plain_attention_share
+from engine.measure.attention import CLEARLY, plain_attention_ratio
 from engine.measure.calibrate import Calibration, calibrate, plain_seconds
 from engine.measure.exact_cost import filled_up
 from engine.measure.exact_widths import Trial, try_widths
@@ -77,13 +77,13 @@ class Tuning:
     def with_attention(self, plan: LoadPlan, setup: Setup, model: Model, report: Report) -> Setup:
         """The setup with the faster attention, measured at the first load. Stays with llama.cpp's
         choice where there is none."""
-        share = self.attention_share(plan, setup, model, report)
-        return replace(setup, plain_attention=share is not None and share < CLEARLY)
+        ratio = self.attention_ratio(plan, setup, model, report)
+        return replace(setup, plain_attention=ratio is not None and ratio < CLEARLY)
 
-    def attention_share(
+    def attention_ratio(
         self, plan: LoadPlan, setup: Setup, model: Model, report: Report
     ) -> float | None:
-        """Time of plain products as a share of the fused kernel's. None on graphics cards, and
+        """Time of plain products as a fraction of the fused kernel's. None on graphics cards, and
         where plain products would not fit into memory."""
         needed = estimate(ModelPlan(plan.info, flash_attention=False), plan.context_length)
         on_card = bool(devices()) and plan.request.gpu_layers != 0
@@ -92,12 +92,12 @@ class Tuning:
             return None
         key = self._key("attention", plan, replace(setup, plain_attention=False))
         found = self._measured.get(key)
-        share = None if found is None else found.get("share")
-        if not isinstance(share, float) or share <= 0.0:
+        ratio = None if found is None else found.get("share")
+        if not isinstance(ratio, float) or ratio <= 0.0:
             report("measuring this machine", 0.0)
-            share = plain_attention_share(model, setup.threads, self._abort)
-            self._put(key, {"share": share})
-        return share
+            ratio = plain_attention_ratio(model, setup.threads, self._abort)
+            self._put(key, {"share": ratio})
+        return ratio
 
     def known_widths(self, plan: LoadPlan, setup: Setup) -> Trial | None:
         """Which widths of passes agree in this setup, if that was tried before."""

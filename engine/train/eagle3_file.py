@@ -55,14 +55,14 @@ class Eagle3Weights:
 
 
 def write_eagle3(
-    path: Path, weights: Eagle3Weights, target: TargetWeights, kind: str, *, own_head: bool
+    path: Path, weights: Eagle3Weights, target: TargetWeights, dtype: str, *, own_head: bool
 ) -> None:
-    """kind: of the matrices. own_head: with the target's rows for the draft tokens, as stored.
+    """dtype: of the matrices. own_head: with the target's rows for the draft tokens, as stored.
 
     Raises ModelFileError when the disk refuses.
     """
-    metadata = _metadata(path, weights, target, kind)
-    tensors = {name: encoded(values, kind) for name, values in weights.layer.items()}
+    metadata = _metadata(path, weights, target, dtype)
+    tensors = {name: encoded(values, dtype) for name, values in weights.layer.items()}
     if own_head:
         tensors |= head_tensors(target.head_data(), weights.token_ids)
     else:
@@ -113,13 +113,13 @@ def _config(weights: Eagle3Weights, target: TargetWeights) -> dict[str, object]:
 
 
 def _metadata(
-    path: Path, weights: Eagle3Weights, target: TargetWeights, kind: str
+    path: Path, weights: Eagle3Weights, target: TargetWeights, dtype: str
 ) -> dict[str, MetadataValue]:
     shape = target.shape
     return {
         "general.architecture": "eagle3",
         "general.name": shown_name(path.stem),
-        "general.file_type": _FILE_TYPES[kind],
+        "general.file_type": _FILE_TYPES[dtype],
         "eagle3.block_count": 1,
         "eagle3.context_length": target.info.context_length,
         "eagle3.embedding_length": shape.hidden,

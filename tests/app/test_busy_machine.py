@@ -104,9 +104,9 @@ def test_a_race_says_when_its_figure_may_be_noise(tmp_path: Path, load: Load) ->
     page = Page(application)
     page.ask("race_start", text="hello there, 60 tokens")
     event = page.until("race", "done")
-    assert event["speedup"] <= event["lanes"][1]["stats"]["mean_accepted_length"]
+    assert event["speedup"] <= event["tracks"][1]["stats"]["mean_accepted_length"]
     assert not event["stands_out"]
     if load is noisy:
-        rates = [lane["stats"]["tokens_per_second"] for lane in event["lanes"]]
+        rates = [track["stats"]["tokens_per_second"] for track in event["tracks"]]
         assert event["plain_difference"] > 0.0 and min(rates) > 0.0
     application.close()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from app.choices import ModelChoice, Option, drafter_options, size_text, target_options
 from app.settings import combined
 from engine.drafters.parse import parse_expression
-from tests.fakes_models import MODELS, FakeShelf
+from tests.fakes_models import MODELS, FakeModels
 
-SHELF = FakeShelf()
+SERVICE = FakeModels()
 
 
 def by_value(options: list[Option]) -> dict[str, Option]:
@@ -33,7 +33,7 @@ def test_targets_that_are_here_come_first() -> None:
 
 
 def test_drafters_that_do_not_fit_say_why() -> None:
-    options = by_value(drafter_options(MODELS, "starter", SHELF.obstacle))
+    options = by_value(drafter_options(MODELS, "starter", SERVICE.obstacle))
     assert {value for value in options if not value.startswith("tli:")} == {
         "ngram",
         "early-exit",
@@ -48,7 +48,7 @@ def test_drafters_that_do_not_fit_say_why() -> None:
 
 
 def test_a_model_with_another_tokenizer_is_offered_across() -> None:
-    options = by_value(drafter_options(MODELS, "starter", SHELF.obstacle))
+    options = by_value(drafter_options(MODELS, "starter", SERVICE.obstacle))
     across = options["tli:coder"]
     assert (across.reason, across.group) == (None, "Across tokenizers")
     assert "tli:starter" not in options and "tli:tiny-draft" not in options
@@ -58,7 +58,7 @@ def test_a_model_with_another_tokenizer_is_offered_across() -> None:
 def test_a_model_that_shares_nearly_all_tokens_says_so() -> None:
     options = by_value(
         drafter_options(
-            MODELS, "starter", SHELF.obstacle, (), lambda _target, drafter: f"of {drafter}"
+            MODELS, "starter", SERVICE.obstacle, (), lambda _target, drafter: f"of {drafter}"
         )
     )
     assert options["model:tiny-draft"].detail.endswith(" · of tiny-draft")
@@ -75,7 +75,7 @@ def test_a_path_with_a_comma_stays_one_drafter_among_others() -> None:
 
 
 def test_suggested_drafters_come_first_among_models() -> None:
-    options = drafter_options(MODELS, "coder", SHELF.obstacle)
+    options = drafter_options(MODELS, "coder", SERVICE.obstacle)
     assert [option.value for option in options[:4]] == [
         "ngram",
         "early-exit",
@@ -96,7 +96,7 @@ def test_a_suggested_drafter_that_is_not_here_has_its_own_place() -> None:
 
 
 def test_without_a_target_models_wait() -> None:
-    options = by_value(drafter_options(MODELS, None, SHELF.obstacle))
+    options = by_value(drafter_options(MODELS, None, SERVICE.obstacle))
     assert options["model:coder"].reason == "choose a target first"
 
 

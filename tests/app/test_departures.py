@@ -15,7 +15,7 @@ from app.services import Application
 from app.session import Session
 from engine.data.folders import DataFolder
 from tests.fakes_engine import FakeEngine
-from tests.fakes_models import FakeShelf
+from tests.fakes_models import FakeDownloads, FakeModels
 
 WAIT = 20.0
 SHORT = 0.05
@@ -72,7 +72,7 @@ def test_nothing_is_told_after_the_end(gone: queue.Queue[Session]) -> None:
 
 @pytest.fixture
 def application(tmp_path: Path) -> Iterator[Application]:
-    built = Application(FakeEngine(pace=50), FakeShelf(), DataFolder(tmp_path))
+    built = Application(FakeEngine(pace=50), FakeModels(), FakeDownloads(), DataFolder(tmp_path))
     built.load_last()
     built.services.loading.wait(WAIT)
     yield built

@@ -18,7 +18,7 @@ from engine.data.folders import DataFolder
 from engine.data.request import GenerateRequest, Message
 from engine.data.rounds import RoundTrace
 from tests.fakes_engine import FakeEngine, FakeRun, script
-from tests.fakes_models import FakeShelf
+from tests.fakes_models import FakeDownloads, FakeModels
 
 WAIT = 20.0
 
@@ -64,7 +64,7 @@ def engine() -> FakeEngine:
 
 @pytest.fixture
 def application(engine: FakeEngine, tmp_path: Path) -> Iterator[Application]:
-    built = Application(engine, FakeShelf(), DataFolder(tmp_path))
+    built = Application(engine, FakeModels(), FakeDownloads(), DataFolder(tmp_path))
     built.load_last()
     built.services.loading.wait(WAIT)
     yield built
@@ -250,7 +250,7 @@ def test_a_new_load_keeps_the_chosen_order(page: Page, engine: FakeEngine) -> No
 
 
 def test_nothing_loaded_is_told(tmp_path: Path) -> None:
-    application = Application(FakeEngine(), FakeShelf(), DataFolder(tmp_path))
+    application = Application(FakeEngine(), FakeModels(), FakeDownloads(), DataFolder(tmp_path))
     page = Page(application)
     answer = page.ask("send", conversation=None, text="hello")
     assert "no model is loaded" in answer["error"]["message"]
@@ -303,7 +303,7 @@ class CrashingEngine(FakeEngine):
 
 
 def test_a_failing_run_keeps_tokens_and_frees_the_conversation(tmp_path: Path) -> None:
-    application = Application(CrashingEngine(), FakeShelf(), DataFolder(tmp_path))
+    application = Application(CrashingEngine(), FakeModels(), FakeDownloads(), DataFolder(tmp_path))
     application.load_last()
     application.services.loading.wait(WAIT)
     page = Page(application)
@@ -323,7 +323,7 @@ def test_a_chat_that_is_gone_is_neither_restored_nor_renamed(page: Page) -> None
 
 
 def test_a_full_disk_is_told_and_blocks_nothing(tmp_path: Path) -> None:
-    application = Application(FakeEngine(), FakeShelf(), DataFolder(tmp_path))
+    application = Application(FakeEngine(), FakeModels(), FakeDownloads(), DataFolder(tmp_path))
     application.load_last()
     application.services.loading.wait(WAIT)
     page = Page(application)

@@ -31,15 +31,15 @@ class Ground:
         self.own.mkdir()
         self.target = write_tiny_gguf(self.own / "target.gguf", vocabulary_size=VOCABULARY)
         add_folder(self.data, self.own)
-        self.shelf = LibraryModelService(self.data)
+        self.service = LibraryModelService(self.data)
 
     def eagle(self, name: str = "EAGLE", torch: bool = False, **sizes: int) -> Path:
         known = {"hidden": HIDDEN, "vocabulary": VOCABULARY} | sizes
         return write_eagle(self.own / name, EagleSizes(**known), torch)  # type: ignore[arg-type]
 
     def options(self) -> dict[str, Option]:
-        models, target = self.shelf.models(), str(self.target)
-        options = drafter_options(models, target, self.shelf.obstacle)
+        models, target = self.service.models(), str(self.target)
+        options = drafter_options(models, target, self.service.obstacle)
         return {option.value: option for option in options}
 
 
@@ -58,9 +58,9 @@ def test_an_eagle_folder_is_offered_for_the_target_it_fits(ground: Ground, torch
         "EAGLE", "Models that can draft", ("tree",),
     )  # fmt: skip
     assert option.detail.split(" · ")[1:] == ["EAGLE-1/2", "in your folder"]
-    targets = {one.value: one.reason for one in target_options(ground.shelf.models())}
+    targets = {one.value: one.reason for one in target_options(ground.service.models())}
     assert targets[str(ground.own / "EAGLE")] == "needs EAGLE-1/2"
-    assert ground.shelf.obstacle(str(ground.own / "EAGLE"), str(ground.target)) == (
+    assert ground.service.obstacle(str(ground.own / "EAGLE"), str(ground.target)) == (
         "the target needs EAGLE-1/2"
     )
 

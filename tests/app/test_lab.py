@@ -12,7 +12,7 @@ import pytest
 
 from app.handlers import Handlers
 from app.lab_prompts import chosen_prompts, kind_of
-from app.race import LONGEST, lane, race_requests
+from app.race import LONGEST, race_requests, track
 from app.services import Application
 from engine.bench.samples import BenchReply
 from engine.data.errors import BadOptionError, MemoryLimitError
@@ -23,7 +23,7 @@ from engine.data.prompts import BUILT_IN
 from engine.data.request import DraftParams, GenerateRequest, LoadRequest, Message, SamplingParams
 from engine.data.stats import StatsCounter
 from tests.fakes_engine import FakeEngine, script
-from tests.fakes_models import FakeShelf
+from tests.fakes_models import FakeDownloads, FakeModels
 
 WAIT = 20.0
 
@@ -64,7 +64,7 @@ class Page:
 
 
 def opened(engine: FakeEngine, folder: Path) -> Application:
-    application = Application(engine, FakeShelf(), DataFolder(folder))
+    application = Application(engine, FakeModels(), FakeDownloads(), DataFolder(folder))
     application.load_last()
     application.services.loading.wait(WAIT)
     return application
@@ -207,7 +207,7 @@ def test_prompts_are_split_cut_and_named() -> None:
 def test_a_race_runs_plain_and_speculative_with_one_seed(page: Page, engine: FakeEngine) -> None:
     assert "result" in page.ask("race_start", text="hello there")
     event = page.until("race", "done")
-    plain, speculative = event["lanes"]
+    plain, speculative = event["tracks"]
     assert (plain["name"], speculative["name"]) == ("plain", "ngram")
     assert event["speedup"] > 1.0
     assert event["stands_out"] and event["plain_difference"] == 0.0
@@ -219,7 +219,7 @@ def test_a_race_runs_plain_and_speculative_with_one_seed(page: Page, engine: Fak
     assert first.drafting.coupling == second.drafting.coupling == "seed"
     assert not first.reuse
     written = [
-        "".join(t[0] for _, tokens in one["steps"] for t in tokens) for one in event["lanes"]
+        "".join(t[0] for _, tokens in one["steps"] for t in tokens) for one in event["tracks"]
     ]
     assert written[0] == written[1]
 
@@ -234,7 +234,7 @@ def test_a_race_can_be_stopped_and_needs_a_drafter(tmp_path: Path) -> None:
     assert "write a prompt" in page.ask("race_start", text=" ")["error"]["message"]
     page.ask("race_start", text="500 tokens please")
     page.ask("race_stop")
-    assert page.until("race", "stopped")["lanes"] == ()
+    assert page.until("race", "stopped")["tracks"] == ()
     page.ask("load", target="starter", drafters=[])
     application.services.loading.wait(WAIT)
     assert "no drafter" in page.ask("race_start", text="go")["error"]["message"]
@@ -247,7 +247,7 @@ def test_a_lane_s_clock_holds_the_prompt_and_every_round() -> None:
     for trace in rounds:
         counter.add(trace)
     stats = counter.snapshot()
-    made = lane("x", BenchReply(Finished("", (), "eos", 3, 0, 1, stats), tuple(rounds)))
+    made = track("x", BenchReply(Finished("", (), "eos", 3, 0, 1, stats), tuple(rounds)))
     times = [seconds for seconds, _ in made.steps]
     assert times == sorted(times)
     assert times[-1] == pytest.approx(0.5 + stats.decode_seconds, abs=1e-3)

@@ -20,7 +20,7 @@ from app.training_request import training_request
 from engine.data.errors import BadOptionError
 from engine.data.folders import DataFolder
 from tests.fakes_engine import FakeEngine
-from tests.fakes_models import FakeShelf
+from tests.fakes_models import FakeDownloads, FakeModels
 
 TRAINER = (sys.executable, "-m", "tests.scripted_trainer")
 WAIT = 60.0
@@ -28,7 +28,7 @@ FORM = {"kind": "medusa", "target": "starter", "name": "mine", "minutes": 5, "to
 
 
 def application(folder: Path) -> Application:
-    return Application(FakeEngine(), FakeShelf(), DataFolder(folder), TRAINER)
+    return Application(FakeEngine(), FakeModels(), FakeDownloads(), DataFolder(folder), TRAINER)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from app.services import Application
 from app.settings import Settings
 from engine.data.folders import DataFolder
 from tests.fakes_engine import FakeEngine
-from tests.fakes_models import FakeShelf
+from tests.fakes_models import FakeDownloads, FakeModels
 
 TARGET, DRAFTERS = "starter", ("ngram",)
 
@@ -30,8 +30,8 @@ def reset(services: Services) -> None:
     end_training(services)
     for conversation in services.chat.conversations(limit=100_000)["items"]:
         services.chat.delete(conversation["id"])
-    for download in services.shelf.downloads():
-        services.shelf.dismiss(download.id)
+    for download in services.downloads.jobs():
+        services.downloads.dismiss(download.id)
     services.preferences.set_settings(asdict(Settings()))
     services.preferences.set_view(asdict(View()))
     load_first(services)
@@ -75,7 +75,7 @@ def main() -> None:
     port, folder = int(sys.argv[1]), DataFolder(Path(sys.argv[2]))
     pace = float(sys.argv[3]) if len(sys.argv) > 3 else 400.0
     trainer = (sys.executable, "-m", "tests.scripted_trainer")
-    application = Application(FakeEngine(pace), FakeShelf(), folder, trainer)
+    application = Application(FakeEngine(pace), FakeModels(), FakeDownloads(), folder, trainer)
     application.load_last()
     threading.Thread(target=listen, args=(application.services,), daemon=True).start()
     serve(application, "127.0.0.1", port)

@@ -80,15 +80,15 @@ def test_a_race_is_replayed_on_one_clock(page: Page) -> None:
     page.click("#lab-dialog [role=tab][data-value=race]")
     page.fill("#race-prompt", "hello, 60 tokens")
     page.click("text=Start the race")
-    lanes = page.locator(".race-lane")
-    expect(lanes).to_have_count(2)
+    tracks = page.locator(".race-track")
+    expect(tracks).to_have_count(2)
     expect(page.locator(".race-status")).to_contain_text("times as fast with drafts")
-    expect(lanes.nth(0)).to_have_attribute("data-done", "true")
-    texts = lanes.locator(".race-text").all_text_contents()
+    expect(tracks.nth(0)).to_have_attribute("data-done", "true")
+    texts = tracks.locator(".race-text").all_text_contents()
     assert texts[0] == texts[1] != ""
-    clocks = [float(text.rstrip(" s")) for text in lanes.locator(".race-clock").all_inner_texts()]
+    clocks = [float(text.rstrip(" s")) for text in tracks.locator(".race-clock").all_inner_texts()]
     assert clocks[1] < clocks[0]
-    assert lanes.nth(1).locator(".token.accepted").count() > 0
+    assert tracks.nth(1).locator(".token.accepted").count() > 0
     page.click("text=Replay")
-    expect(lanes.nth(0)).not_to_have_attribute("data-done", "true")
+    expect(tracks.nth(0)).not_to_have_attribute("data-done", "true")
     page.keyboard.press("Escape")

@@ -75,7 +75,7 @@ class ToyStepper:
         pairs = [(int(t), float(m)) for t, m in zip(q.ids, q.probabilities, strict=True)]
         return sorted(pairs, key=lambda pair: -pair[1])[:count]
 
-    def ballots(self) -> Sequence[MemberPrediction]:
+    def predictions(self) -> Sequence[MemberPrediction]:
         return ()
 
 

@@ -159,7 +159,7 @@ def test_what_is_written(tmp_path: Path, target: Path) -> None:
     assert metadata["eagle3.norm_before_residual"] is True
     tensors = read_tensors(tmp_path / "heads.gguf")
     assert tensors["d2t"].raw.view("<i8").tolist() == list(DRAFTED)
-    assert tensors["blk.0.ffn_up.weight"].kind == "Q8_0"
+    assert tensors["blk.0.ffn_up.weight"].dtype == "Q8_0"
     assert "token_embd.weight" not in tensors, "the target's are the same"
     factors = tensors["rope_freqs.weight"].floats()[0]
     assert factors[0] == 1.0 and factors[-1] == 8.0 and (np.diff(factors) >= 0).all()
@@ -172,7 +172,7 @@ def test_eight_bit_blocks_are_those_of_llama_cpp() -> None:
     scales = np.ascontiguousarray(blocks[:, :2]).view("<f2").astype(np.float32)
     values = np.ascontiguousarray(blocks[:, 2:]).view(np.int8) * scales
     np.testing.assert_allclose(values.reshape(5, 64), rows, atol=np.abs(rows).max() / 200)
-    assert as_q8_0(rows[:, :20]).kind == "F16"
+    assert as_q8_0(rows[:, :20]).dtype == "F16"
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_commands_convert_and_check(
     assert run(*command, "--first-tokens", 100, "--output", output, "--data-dir", data) == 0
     heads = read_medusa(output)
     assert heads.rows == 100 and heads.target_hash == target_hash(inspect(target))
-    assert heads.heads[0].output.kind == "Q8_0"
+    assert heads.heads[0].output.dtype == "Q8_0"
     capsys.readouterr()
 
     other = write_tiny_gguf(tmp_path / "other.gguf", layers=3)

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import random
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,26 @@ def test_a_killed_idle_engine_is_replaced(client: EngineClient, tiny: Path) -> N
             process.join(WAIT)
     assert reply(client, raw("abc", 5)).stats.emitted > 0
     assert client.pid not in (None, before)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_listener_that_fails_costs_neither_the_engine_nor_the_others(
+    client: EngineClient, tiny: Path
+) -> None:
+    heard = threading.Semaphore(0)
+
+    def fail() -> None:
+        raise ValueError("a fault of the listener")
+
+    client.on_change(fail)
+    client.on_change(heard.release)
+    client.load(LoadRequest(str(tiny), threads=1))
+    before = client.pid
+    assert heard.acquire(timeout=WAIT) and heard.acquire(timeout=WAIT), "ready, and loaded"
+    assert reply(client, raw("abc", 5)).stats.emitted == 5
+    client.unload()
+    assert heard.acquire(timeout=WAIT)
+    assert client.loaded is None and client.pid == before
 
 
 def test_a_model_that_is_gone_after_a_crash_is_named(client: EngineClient, tiny: Path) -> None:

@@ -134,7 +134,7 @@ def test_the_vote_goes_to_the_most_votes_and_says_who_voted() -> None:
     proposal = drafter.propose(Setting(2).round([0], IndependentStream(1, "draft")))
     assert proposal.tokens == (1, 1) and not proposal.is_sampled
     assert proposal.drafters == ("vote(a,b,c)",) * 2
-    assert [(b.drafter, b.parent, b.token) for b in proposal.ballots] == [
+    assert [(b.drafter, b.parent, b.token) for b in proposal.predictions] == [
         ("a", ROOT, 0), ("b", ROOT, 1), ("c", ROOT, 1), ("a", 0, 0), ("b", 0, 1), ("c", 0, 1),
     ]  # fmt: skip
 
@@ -214,7 +214,7 @@ def test_shared_prefixes_are_merged_level_by_level() -> None:
     merged = merge(["a", "b"], [a, b], [[], []])
     assert merged.tokens == (1, 2, 3, 4) and merged.parents == (ROOT, 0, 1, 1)
     assert merged.drafters == ("a", "a", "a", "b")
-    assert [(o.drafter, o.parent, o.token) for o in merged.ballots] == [
+    assert [(o.drafter, o.parent, o.token) for o in merged.predictions] == [
         ("a", ROOT, 1), ("a", 0, 2), ("a", 1, 3), ("b", ROOT, 1), ("b", 0, 2), ("b", 1, 4),
     ]  # fmt: skip
     assert merge(["a", "b"], [a, a], [[], []]).is_chain

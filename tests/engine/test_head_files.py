@@ -80,7 +80,7 @@ def test_half_precision(tmp_path: Path, write: Write) -> None:
     short = {key: bfloat16(value) for key, value in arrays.items()}
     heads = read_medusa(write(path, short))
     found = heads.heads[0].output.floats()
-    assert heads.heads[0].output.kind == "BF16"
+    assert heads.heads[0].output.dtype == "BF16"
     np.testing.assert_allclose(found, arrays["0.1.weight"], rtol=2**-7)
 
 

@@ -45,7 +45,7 @@ class Measured:
     share: float | None = None
     tried: list[Setup] = field(default_factory=list)
 
-    def attention_share(
+    def attention_ratio(
         self, plan: LoadPlan, setup: Setup, model: Model, report: Report
     ) -> float | None:
         return self.share

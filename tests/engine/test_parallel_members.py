@@ -87,9 +87,11 @@ def propose(drafter: ChainEnsemble, notices: list[str], temperature: float = 0.8
 
 
 def said(proposal: Proposal) -> tuple[object, ...]:
-    ballots = [(one.drafter, one.parent, one.token, one.confidence) for one in proposal.ballots]
+    predictions = [
+        (one.drafter, one.parent, one.token, one.confidence) for one in proposal.predictions
+    ]
     laws = [None if q is None else q.probabilities.tolist() for q in proposal.distributions]
-    return proposal.tokens, ballots, laws
+    return proposal.tokens, predictions, laws
 
 
 def drafting_threads() -> list[str]:
@@ -98,7 +100,7 @@ def drafting_threads() -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_tokens_ballots_and_laws_are_those_of_members_in_turn(
+def test_tokens_predictions_and_laws_are_those_of_members_in_turn(
     kind: str, temperature: float
 ) -> None:
     """A plain member among them runs as ever."""

@@ -80,7 +80,7 @@ def test_ranking_is_what_sorting_gives(row: np.ndarray, count: int) -> None:
     expected = np.argsort(-row, kind="stable")[:count]
     assert found.token == 3 and found.ids.tolist() == expected.tolist()
     weights = np.exp(row[expected].astype(np.float64))
-    assert found.shares == pytest.approx(weights / weights.sum(), abs=1e-5)
+    assert found.probabilities == pytest.approx(weights / weights.sum(), abs=1e-5)
 
 
 def test_a_chain_follows_the_likeliest_successors() -> None:

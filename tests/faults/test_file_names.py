@@ -17,6 +17,7 @@ from engine.data.documents import compact_json
 from engine.data.errors import UnknownModelError
 from engine.data.folders import DataFolder
 from engine.data.request import GenerateRequest, LoadRequest
+from engine.downloads.manager import Downloads
 from engine.files.measurements import Measurements, measurement_key
 from engine.files.reference import file_of, reference_of
 from engine.models.catalogue import Catalogue, add_folder, remove_folder
@@ -83,7 +84,7 @@ def test_the_page_lists_models_beside_a_bad_name(tmp_path: Path) -> None:
     (folder.models / "loop.gguf").symlink_to(folder.models / "loop.gguf")
     os.mkfifo(folder.models / "pipe.gguf")
     (folder.models / "folder.gguf").mkdir()
-    application = Application(FakeEngine(), LibraryModelService(folder), folder)
+    application = Application(FakeEngine(), LibraryModelService(folder), Downloads(folder), folder)
     handlers = Handlers(application.services)
     session = handlers.hello({})["session"]
     request = {"session": session, "action": "options", "arguments": {"target": None}}

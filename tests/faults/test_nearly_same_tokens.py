@@ -146,18 +146,13 @@ def test_the_page_offers_it_with_a_note(folder: Path, tmp_path: Path) -> None:
     data = DataFolder(tmp_path / "data")
     code = main(["--data-dir", str(data.root), "models", "folders", "--add", str(folder)])
     assert code == 0
-    shelf = LibraryModelService(data)
-    try:
-        target, near, far = (
-            str(folder / f"{name}.gguf") for name in ("target", "other-1", "other-60")
-        )
-        assert shelf.obstacle(target, near) is None
-        assert "tokens that both have" in shelf.note(target, near)
-        assert shelf.obstacle(target, far) == "tokenizer differs at 60 tokens"
-        assert shelf.note(target, far) == shelf.note(target, target) == ""
-        assert shelf.note(target, "nonsense") == ""
-    finally:
-        shelf.close()
+    models = LibraryModelService(data)
+    target, near, far = (str(folder / f"{name}.gguf") for name in ("target", "other-1", "other-60"))
+    assert models.obstacle(target, near) is None
+    assert "tokens that both have" in models.note(target, near)
+    assert models.obstacle(target, far) == "tokenizer differs at 60 tokens"
+    assert models.note(target, far) == models.note(target, target) == ""
+    assert models.note(target, "nonsense") == ""
 
 
 def test_byte_tokens_that_are_no_bytes_are_left_out() -> None:

@@ -15,8 +15,8 @@ from app.services import Application
 from engine.data.folders import DataFolder
 from engine.process.client import EngineClient
 from tests.engine.runs import write_slow_tiny
-from tests.fakes_models import FakeShelf
-from tests.faults.engine_faults import QUICK, engine_process, suspend
+from tests.fakes_models import FakeDownloads, FakeModels
+from tests.faults.engine_faults import QUICK, engine_process, kill, suspend
 
 WAIT = 60.0
 
@@ -32,6 +32,20 @@ class Page:
         )
         assert "error" not in answer, answer
         return answer["result"]
+
+    def engine_events(self) -> list[dict[str, Any]]:
+        session = {"session": self._session, "after": 0}
+        return [one for one in self._handlers.resync(session)["events"] if one["k"] == "engine"]
+
+    def hears(self, is_told: Callable[[dict[str, Any]], bool], after: int = 0) -> int:
+        """Waits for an event of the engine behind the first `after`; how many there are then."""
+        deadline = time.monotonic() + WAIT
+        while time.monotonic() < deadline:
+            events = self.engine_events()
+            if any(is_told(event) for event in events[after:]):
+                return len(events)
+            threading.Event().wait(0.02)
+        raise AssertionError(self.engine_events())
 
     def last_message(self, chat: int) -> dict[str, Any]:
         message: dict[str, Any] = self.ask("open", conversation=chat)["messages"][-1]
@@ -50,7 +64,7 @@ class Page:
 @pytest.fixture
 def application(tmp_path: Path) -> Iterator[Application]:
     folder = DataFolder(tmp_path / "data").ensure()
-    built = Application(EngineClient(folder, QUICK), FakeShelf(), folder)
+    built = Application(EngineClient(folder, QUICK), FakeModels(), FakeDownloads(), folder)
     built.services.preferences.set_settings({"context_length": 2048, "max_tokens": 1000})
     built.services.loading.start(str(write_slow_tiny(tmp_path / "slow.gguf")), ("ngram",))
     built.services.loading.wait(WAIT)
@@ -98,6 +112,34 @@ def test_a_reply_whose_engine_falls_silent_fails_with_its_text(application: Appl
     page.wait(chat, is_told)
 
 
+def test_the_page_hears_of_a_death_a_return_a_prediction_and_a_loss(
+    application: Application, tmp_path: Path
+) -> None:
+    page = Page(application)
+
+    def greedy(event: dict[str, Any]) -> Any:
+        return event["loaded"] and event["loaded"]["predicted"].get("greedy")
+
+    application.services.preferences.set_settings({"temperature": 0.0, "max_tokens": 150})
+    chat = page.ask("send", conversation=None, text="abc" * 100)["conversation"]
+    page.wait(chat, is_over)
+    for _ in range(8):  # until there is evidence enough
+        page.ask("send", conversation=chat, text="abc" * 100)
+        page.wait(chat, is_over)
+    known = page.hears(lambda event: greedy(event) is not None)
+    kill(engine_process())
+    known = page.hears(lambda event: event["loaded"] is not None, known)
+    page.ask("send", conversation=chat, text="again")
+    page.wait(chat, is_over)
+    known = page.hears(lambda event: event["loaded"] is not None, known)
+    (tmp_path / "slow.gguf").unlink()
+    kill(engine_process())
+    page.hears(lambda event: event["loaded"] is not None, known)
+    page.ask("send", conversation=chat, text="once more")
+    page.hears(lambda event: event["loaded"] is None, known)
+    assert page.wait(chat, is_over)["details"]["finish"] == "failed"
+
+
 def test_closing_saves_the_reply_of_a_suspended_engine(
     application: Application, tmp_path: Path
 ) -> None:
@@ -106,9 +148,8 @@ def test_closing_saves_the_reply_of_a_suspended_engine(
     page.wait(chat, is_told)
     suspend(engine_process())
     application.close()
-    again = Application(
-        EngineClient(DataFolder(tmp_path / "data")), FakeShelf(), DataFolder(tmp_path / "data")
-    )
+    folder = DataFolder(tmp_path / "data")
+    again = Application(EngineClient(folder), FakeModels(), FakeDownloads(), folder)
     kept = Page(again).last_message(chat)
     assert kept["details"]["finish"] == "cancelled" and kept["content"]
     again.close()

@@ -15,7 +15,7 @@ from app.services import Application
 from engine.data.folders import DataFolder
 from tests.app.test_handlers import WAIT, Page
 from tests.fakes_engine import FakeEngine
-from tests.fakes_models import FakeShelf
+from tests.fakes_models import FakeDownloads, FakeModels
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="folders have no such mode there")
 NOBODY = 65534
@@ -58,7 +58,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_page_goes_on_and_says_what_it_cannot_keep(folder: Path) -> None:
-    application = Application(FakeEngine(), FakeShelf(), DataFolder(Path(".")))
+    application = Application(FakeEngine(), FakeModels(), FakeDownloads(), DataFolder(Path(".")))
     application.load_last()
     application.services.loading.wait(WAIT)
     page = Page(application)

@@ -21,8 +21,9 @@ from app.requests import ARGUMENTS, MESSAGE_LENGTH
 from app.services import Application
 from engine.data.errors import ERROR_KINDS
 from engine.data.folders import DataFolder
+from engine.downloads.manager import Downloads
 from tests.fakes_engine import FakeEngine
-from tests.fakes_models import FakeShelf
+from tests.fakes_models import FakeDownloads, FakeModels
 
 WAIT = 20.0
 DECLARED = {*ERROR_KINDS, "BadRequest", "SessionLost", "StorageError"}
@@ -49,7 +50,7 @@ HOSTILE: tuple[Any, ...] = (
 
 @pytest.fixture
 def application(tmp_path: Path) -> Iterator[Application]:
-    built = Application(FakeEngine(), FakeShelf(), DataFolder(tmp_path))
+    built = Application(FakeEngine(), FakeModels(), FakeDownloads(), DataFolder(tmp_path))
     built.load_last()
     built.services.loading.wait(WAIT)
     yield built
@@ -176,7 +177,8 @@ def test_a_stored_half_character_does_not_keep_a_chat_from_opening(
 def test_hostile_names_and_the_real_files(tmp_path: Path, action: str, name: str) -> None:
     folder = DataFolder(tmp_path)
     trainer = (sys.executable, "-c", "")
-    application = Application(FakeEngine(), LibraryModelService(folder), folder, trainer)
+    models, downloads = LibraryModelService(folder), Downloads(folder)
+    application = Application(FakeEngine(), models, downloads, folder, trainer)
     attacker = Attacker(application)
     good: dict[str, Any] = {
         "target": "starter",

@@ -24,7 +24,7 @@ from engine.train.corpus.settings import read_card
 from engine.train.corpus.shards import count
 from engine.train.unfinished import Unfinished
 from tests.fakes_engine import FakeEngine
-from tests.fakes_models import FakeShelf
+from tests.fakes_models import FakeDownloads, FakeModels
 
 HOSTILE = {
     "nothing": b"",
@@ -75,7 +75,7 @@ def test_a_wrong_file_is_an_error_of_ours_or_none(
         assert str(error).isprintable() and "\n" not in str(error)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
-    application = Application(FakeEngine(), FakeShelf(), DataFolder(tmp_path))
+    application = Application(FakeEngine(), FakeModels(), FakeDownloads(), DataFolder(tmp_path))
     try:
         hello = Handlers(application.services).hello({"conversation": None})
         json.dumps(hello, allow_nan=False).encode()

@@ -14,7 +14,7 @@ from engine.models.entry import HubSource
 from engine.models.hub_cache import record, recorded
 from tests.app.test_handlers import Page
 from tests.fakes_engine import FakeEngine
-from tests.fakes_models import FakeShelf
+from tests.fakes_models import FakeDownloads, FakeModels
 
 WRONG = {
     "empty": b"",
@@ -42,7 +42,7 @@ def test_the_page_starts_and_names_the_file(tmp_path: Path, name: str, content: 
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
-    application = Application(FakeEngine(), FakeShelf(), DataFolder(tmp_path))
+    application = Application(FakeEngine(), FakeModels(), FakeDownloads(), DataFolder(tmp_path))
     application.load_last()
     page = Page(application)
     assert path.name in page.hello["problem"] and "unreadable" in page.hello["problem"]
@@ -61,7 +61,7 @@ def test_preferences_of_the_wrong_kind_do_not_end_the_start(
 ) -> None:
     sound = {"settings": {}, "view": {}, "target": None, "drafters": []}
     (tmp_path / "preferences.json").write_text(json.dumps(sound | change))
-    application = Application(FakeEngine(), FakeShelf(), DataFolder(tmp_path))
+    application = Application(FakeEngine(), FakeModels(), FakeDownloads(), DataFolder(tmp_path))
     application.load_last()
     assert "preferences.json" in Page(application).hello["problem"]
     application.close()
@@ -74,7 +74,7 @@ def test_a_training_of_an_impossible_process_is_put_aside(tmp_path: Path, pid: o
     job = {"request": request, "state": "running", "pid": pid, "progress": {},
            "points": [], "message": "", "card": None}  # fmt: skip
     (tmp_path / "training" / "job.json").write_text(json.dumps(job))
-    application = Application(FakeEngine(), FakeShelf(), DataFolder(tmp_path))
+    application = Application(FakeEngine(), FakeModels(), FakeDownloads(), DataFolder(tmp_path))
     assert application.services.training.job is None
     application.close()
 
@@ -112,7 +112,7 @@ def test_a_second_damage_does_not_replace_what_the_first_put_aside(tmp_path: Pat
 
 def test_a_folder_in_the_place_of_a_file_is_put_aside(tmp_path: Path) -> None:
     (tmp_path / "preferences.json").mkdir()
-    application = Application(FakeEngine(), FakeShelf(), DataFolder(tmp_path))
+    application = Application(FakeEngine(), FakeModels(), FakeDownloads(), DataFolder(tmp_path))
     assert "preferences.json" in Page(application).hello["problem"]
     assert (tmp_path / "preferences.unreadable.json").is_dir()
     application.close()

@@ -13,7 +13,7 @@ from app.services import Application
 from engine.data.folders import DataFolder
 from tests.app.test_handlers import WAIT, Page
 from tests.fakes_engine import FakeEngine
-from tests.fakes_models import FakeShelf
+from tests.fakes_models import FakeDownloads, FakeModels
 
 
 class Disk:
@@ -43,7 +43,7 @@ def disk(tmp_path: Path) -> Disk:
 
 
 def started(folder: Path) -> Application:
-    application = Application(FakeEngine(), FakeShelf(), DataFolder(folder))
+    application = Application(FakeEngine(), FakeModels(), FakeDownloads(), DataFolder(folder))
     application.load_last()
     application.services.loading.wait(WAIT)
     return application

@@ -95,7 +95,7 @@ class EarlierIndex:
         return EarlierCursor(self._tokens, length, after[-_MOST_PLACES:])
 
     def _narrowed(self, start: int, end: int, depth: int, token: int) -> tuple[int, int]:
-        """Of the places in the range, which are the same for `depth` tokens, those with `token`."""
+        """Of the positions in the range, all the same for `depth` tokens, those with `token`."""
         if depth == 0:
             column = self._first
         else:
@@ -106,7 +106,7 @@ class EarlierIndex:
 
 
 class EarlierCursor:
-    """See CopyCursor. after: places behind the match, ascending."""
+    """See CopyCursor. after: positions behind the match, ascending."""
 
     def __init__(self, tokens: NDArray[np.int32], length: int, after: NDArray[np.int32]) -> None:
         self._tokens = tokens

@@ -1,9 +1,9 @@
 """What a lookup knows about the next token, and how often such knowledge has been right.
 
-SuffixDecoding (Oliaro et al. 2024, arXiv 2411.04975) cuts drafts where the share of earlier
-occurrences that go on so, multiplied along the draft, gets too small. Shares alone say little: one
-occurrence always goes on in one way. So they are only one part of the evidence, and the chance
-that goes with each kind of evidence is learned.
+SuffixDecoding (Oliaro et al. 2024, arXiv 2411.04975) cuts drafts where the fraction of earlier
+occurrences that go on so, multiplied along the draft, gets too small. Fractions alone say little:
+one occurrence always goes on in one way. So they are only one part of the evidence, and the
+probability that goes with each kind of evidence is learned.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Continuation:
 
 
 class CopyCursor(Protocol):
-    """A place in earlier text where the last tokens occurred, moving on with the draft."""
+    """A position in earlier text where the last tokens occurred, moving on with the draft."""
 
     def continuations(self) -> Sequence[Continuation]:
         """What followed, the most frequent first, then the most recent; empty if nothing did."""
@@ -47,8 +47,9 @@ _PRIOR_WEIGHT = 4.0
 
 
 class CopyConfidence:
-    """Chance that the next copied token is kept, learned per kind of evidence, and how much copying
-    the text at hand allows: one that quotes its prompt is nothing like one that does not."""
+    """Probability that the next copied token is kept, learned per kind of evidence, and how much
+    copying the text at hand allows: one that quotes its prompt is nothing like one that does not.
+    """
 
     def __init__(self) -> None:
         # Priors: a match of n tokens goes on with about n / (n + 2), more if it always did.
@@ -57,28 +58,28 @@ class CopyConfidence:
             for start in _LENGTHS
         ]
         self._tried = [[_PRIOR_WEIGHT] * len(cells) for cells in self._kept]
-        self._severity = RejectionOdds()
+        self._odds = RejectionOdds()
 
     def begin_text(self) -> None:
-        self._severity.begin_text()
+        self._odds.begin_text()
 
     def estimate(self, evidence: Evidence) -> float:
-        return self._severity.applied(self._usual(evidence))
+        return self._odds.applied(self._usual(evidence))
 
     def _usual(self, evidence: Evidence) -> float:
         row, column = _cell(evidence)
         return self._kept[row][column] / self._tried[row][column]
 
     def learn(self, evidence: Evidence, kept: bool) -> None:
-        self._severity.learn(self._usual(evidence), float(kept))
+        self._odds.learn(self._usual(evidence), float(kept))
         row, column = _cell(evidence)
         self._tried[row][column] += 1.0
         self._kept[row][column] += kept
 
 
-def _priors(chance: float) -> tuple[float, ...]:
+def _priors(probability: float) -> tuple[float, ...]:
     """For evidence that was seen once, always, mostly, and for one of many ways to go on."""
-    return (chance, (1.0 + chance) / 2.0, 0.85 * chance, 0.5 * chance)
+    return (probability, (1.0 + probability) / 2.0, 0.85 * probability, 0.5 * probability)
 
 
 def _cell(evidence: Evidence) -> tuple[int, int]:

@@ -31,7 +31,7 @@ _EXPLORE_EVERY = 12
 
 @dataclass(slots=True)
 class _Record:
-    """agreement: moving average over the places where the target verified the member's token."""
+    """agreement: moving average over the positions where the target verified the member's token."""
 
     agreement: float = _PRIOR
     last_round: int = 0
@@ -83,9 +83,9 @@ class BestDrafter(Group):
 
 
 def _agreements(observation: Observation) -> list[float]:
-    """Chance that the target keeps what was proposed, at each place that it reached.
+    """Probability that the target keeps what was proposed, at each position that it reached.
 
-    Not whether it did: the chance varies less. Only the first node of siblings counts.
+    Not whether it did: the probability varies less. Only the first node of siblings counts.
     """
     proposal = observation.proposal
     agreements = []

@@ -18,8 +18,9 @@ from engine.maths.proposal import MemberPrediction, Proposal
 class ChainEnsemble(Group, ABC):
     """All members see the same prefix, the one drafted together; some may have nothing to say.
 
-    A subclass says what its members' next tokens amount to (`_ballot`, `_confidence`, `_combine`)
-    and learns from the outcome (`_learn`). What it learned is fixed while a round is drafted.
+    A subclass says what its members' next tokens amount to (`_prediction`, `_confidence`,
+    `_combine`) and learns from the outcome (`_learn`). What it learned is fixed while a
+    round is drafted.
 
     threads: more than one lets members draft side by side, if that is measured to be faster. The
     tokens are the same either way: members do not depend on each other's passes.
@@ -33,21 +34,21 @@ class ChainEnsemble(Group, ABC):
         self.parallel = ParallelMembers(members, threads)
         self._active: list[StepDrafter] = []
         self._advanced = 0
-        self._ballots: list[MemberPrediction] = []
+        self._predictions: list[MemberPrediction] = []
         self._current: list[MemberPrediction] = []  # of the next token
         self._round: DraftRound | None = None
 
     @abstractmethod
-    def _ballot(self, member: StepDrafter, parent: int, confidence: float) -> MemberPrediction:
+    def _prediction(self, member: StepDrafter, parent: int, confidence: float) -> MemberPrediction:
         """The member's say on the token below node `parent`."""
 
     @abstractmethod
-    def _confidence(self, ballots: Sequence[MemberPrediction]) -> float:
+    def _confidence(self, predictions: Sequence[MemberPrediction]) -> float:
         """Of the token that `_combine` stands for, in 0..1."""
 
     @abstractmethod
-    def _combine(self, ballots: Sequence[MemberPrediction]) -> Distribution:
-        """The distribution that the ensemble draws from: ballots is not empty."""
+    def _combine(self, predictions: Sequence[MemberPrediction]) -> Distribution:
+        """The distribution that the ensemble draws from: predictions is not empty."""
 
     @abstractmethod
     def alternatives(self, count: int) -> Sequence[tuple[int, float]]: ...
@@ -96,7 +97,7 @@ class ChainEnsemble(Group, ABC):
         self.open_round(round_)
         self._round = round_
         self._advanced = 0
-        self._ballots = []
+        self._predictions = []
         self._current = []
         self._active = []
         for member in filter(self.has, self._steppers):
@@ -108,18 +109,18 @@ class ChainEnsemble(Group, ABC):
     def peek(self) -> float | None:
         if not self._current:
             self._current = self._ask()
-            self._ballots.extend(self._current)
+            self._predictions.extend(self._current)
         return self._confidence(self._current) if self._current else None
 
     def _ask(self) -> list[MemberPrediction]:
-        ballots = []
+        predictions = []
         going = self._going()
         for member, peek in zip(going, self.parallel.peeks(going), strict=True):
             with self.guarded(member):
                 confidence = peek()
                 if confidence is not None:
-                    ballots.append(self._ballot(member, self._advanced - 1, confidence))
-        return ballots
+                    predictions.append(self._prediction(member, self._advanced - 1, confidence))
+        return predictions
 
     def _going(self) -> list[StepDrafter]:
         """Members that take part in this draft and have not failed."""
@@ -135,5 +136,5 @@ class ChainEnsemble(Group, ABC):
         self._advanced += 1
         self._current = []
 
-    def ballots(self) -> Sequence[MemberPrediction]:
-        return (*self._ballots, *(b for member in self._going() for b in member.ballots()))
+    def predictions(self) -> Sequence[MemberPrediction]:
+        return (*self._predictions, *(b for member in self._going() for b in member.predictions()))

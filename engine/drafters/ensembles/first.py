@@ -28,8 +28,8 @@ class FirstDrafter(Group):
     def propose(self, round_: DraftRound) -> Proposal:
         self.open_round(round_)
         present = self.present()
-        for place, member in enumerate(present):
-            rivals = [round_.policy.of(rival.name) for rival in present[place + 1 :]]
+        for index, member in enumerate(present):
+            rivals = [round_.policy.of(rival.name) for rival in present[index + 1 :]]
             policy = _AgainstRivals(round_.policy.of(member.name), rivals)
             with self.guarded(member):
                 proposal = member.propose(replace(round_, policy=policy))

@@ -1,6 +1,6 @@
 """mixture(A,B,...): every token is drawn from the members' pooled distribution, and verified by it.
 
-q-bar = sum of w_d q_d over the members that have something to say. The chance that a token is
+q-bar = sum of w_d q_d over the members that have something to say. The probability that a token is
 kept, the sum of min(p, q-bar), is concave in the weights, so that a mixture keeps at least the
 weighted mean of what its members keep, and often more than the best of them.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from engine.drafters.base import Drafter, Observation, StepDrafter
 from engine.drafters.ensembles.ensemble import ChainEnsemble
 from engine.drafters.ensembles.group_kind import GroupKind
-from engine.drafters.ensembles.weights import MemberWeights, verified_ballots
+from engine.drafters.ensembles.weights import MemberWeights, verified_predictions
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import MemberPrediction
 
@@ -33,20 +33,20 @@ class MixtureDrafter(ChainEnsemble):
         super().__init__(members, threads)
         self._weights = MemberWeights([member.name for member in members])
 
-    def _ballot(self, member: StepDrafter, parent: int, confidence: float) -> MemberPrediction:
+    def _prediction(self, member: StepDrafter, parent: int, confidence: float) -> MemberPrediction:
         q = member.distribution()
         return MemberPrediction(member.name, parent, q.most_likely(), q, confidence)
 
-    def _pool(self, ballots: Sequence[MemberPrediction]) -> Distribution:
-        weights = self._weights.weights([ballot.drafter for ballot in ballots])
-        return pooled([_law(ballot) for ballot in ballots], weights)
+    def _pool(self, predictions: Sequence[MemberPrediction]) -> Distribution:
+        weights = self._weights.weights([prediction.drafter for prediction in predictions])
+        return pooled([_law(prediction) for prediction in predictions], weights)
 
-    def _confidence(self, ballots: Sequence[MemberPrediction]) -> float:
-        weights = self._weights.weights([ballot.drafter for ballot in ballots])
-        return sum(w * b.confidence for w, b in zip(weights, ballots, strict=True))
+    def _confidence(self, predictions: Sequence[MemberPrediction]) -> float:
+        weights = self._weights.weights([prediction.drafter for prediction in predictions])
+        return sum(w * b.confidence for w, b in zip(weights, predictions, strict=True))
 
-    def _combine(self, ballots: Sequence[MemberPrediction]) -> Distribution:
-        pool = self._pool(ballots)
+    def _combine(self, predictions: Sequence[MemberPrediction]) -> Distribution:
+        pool = self._pool(predictions)
         if self._is_greedy:
             return Distribution.point_mass(pool.most_likely())
         return pool
@@ -61,8 +61,8 @@ class MixtureDrafter(ChainEnsemble):
     def _learn(self, observation: Observation) -> None:
         """A step along the gradient of the sum of min(p, q-bar) in the weights."""
         known = {member.name for member in self.members}
-        for p, ballots in verified_ballots(observation):
-            own = [ballot for ballot in ballots if ballot.drafter in known]
+        for p, predictions in verified_predictions(observation):
+            own = [prediction for prediction in predictions if prediction.drafter in known]
             if own:
                 pool = self._pool(own)
                 self._weights.learn({b.drafter: _missing_mass(_law(b), pool, p) for b in own})
@@ -76,17 +76,17 @@ def pooled(distributions: Sequence[Distribution], weights: Sequence[float]) -> D
     """Sum of weight times distribution; the weights add up to 1."""
     if len(distributions) == 1:
         return distributions[0]
-    ids, places = np.unique(np.concatenate([d.ids for d in distributions]), return_inverse=True)
+    ids, indices = np.unique(np.concatenate([d.ids for d in distributions]), return_inverse=True)
     mass = np.concatenate(
         [w * d.probabilities for w, d in zip(weights, distributions, strict=True)]
     )
-    probabilities = np.bincount(places, weights=mass, minlength=len(ids))
+    probabilities = np.bincount(indices, weights=mass, minlength=len(ids))
     possible = probabilities > 0.0
     return Distribution(ids[possible], probabilities[possible] / probabilities.sum())
 
 
-def _law(ballot: MemberPrediction) -> Distribution:
-    return ballot.q if ballot.q is not None else Distribution.point_mass(ballot.token)
+def _law(prediction: MemberPrediction) -> Distribution:
+    return prediction.q if prediction.q is not None else Distribution.point_mass(prediction.token)
 
 
 def _missing_mass(q: Distribution, pool: Distribution, p: Distribution) -> float:

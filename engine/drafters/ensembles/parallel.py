@@ -18,7 +18,7 @@ Peek = Callable[[], float | None]
 
 _ROUNDS = 4
 _LEAST_GAIN = 0.05
-"""Share of the time that must be saved: less is within what measurements differ by."""
+"""Fraction of the time that must be saved: less is within what measurements differ by."""
 
 
 @runtime_checkable
@@ -89,8 +89,8 @@ class ParallelMembers:
         if not self.side_by_side or len(able) < 2:
             self.use_all_threads()
             return list(calls)
-        for place, member in enumerate(able):
-            member.use_threads(self._share(place, len(able)))
+        for index, member in enumerate(able):
+            member.use_threads(self._threads_of(index, len(able)))
         if self._pool is None:
             self._pool = ThreadPoolExecutor(min(self._threads, len(self._members)), "drafting")
         ended: list[Peek] = []
@@ -104,9 +104,9 @@ class ParallelMembers:
         wait(running)  # whatever comes of the first one: no pass may run on unseen
         return ended
 
-    def _share(self, place: int, count: int) -> int:
+    def _threads_of(self, index: int, count: int) -> int:
         """At least one thread; the first members get what does not divide evenly."""
-        return max(1, self._threads // count + (place < self._threads % count))
+        return max(1, self._threads // count + (index < self._threads % count))
 
     def close(self) -> None:
         """Waits for what still runs. Closing twice is safe."""

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 MOST_SIBLINGS = 12
 _PER_NODE = 3
-_LOWEST_CHANCE = 0.02
+_LOWEST_PROBABILITY = 0.02
 """Of being on the path: less likely siblings are left out even where a pass costs nothing more."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sibling:
-    """Another token below `parent`. chance: of being on the path, as the drafter sees it."""
+    """Another token below `parent`. probability: of being on the path, as the drafter sees it."""
 
-    chance: float
+    probability: float
     parent: int
     token: int
     q: Distribution | None
@@ -59,7 +59,7 @@ class TreeDrafter(Group):
         tokens: list[int] = []
         distributions: list[Distribution | None] = []
         siblings: list[_Sibling] = []
-        path_chance = 1.0
+        path_probability = 1.0
         for depth in range(1, min(round_.max_depth, round_.max_nodes) + 1):
             if not policy.may_step(depth):
                 break
@@ -71,28 +71,28 @@ class TreeDrafter(Group):
             token, q = choose(round_, member.distribution(), len(tokens))
             parent = len(tokens) - 1
             if q is None:
-                siblings += self._next_best(token, parent, path_chance)
+                siblings += self._next_best(token, parent, path_probability)
             else:
-                left = path_chance * (1.0 - confidence)
+                left = path_probability * (1.0 - confidence)
                 rows = 1 + depth + len(siblings)
                 if self._has_room(len(siblings), left) and policy.pays_to_add(left, rows):
                     siblings += _second_draw(round_, q, token, parent, left)
             tokens.append(token)
             distributions.append(q)
             member.advance(token)
-            path_chance *= confidence
+            path_probability *= confidence
         return self._tree(round_, tokens, distributions, siblings)
 
-    def _next_best(self, token: int, parent: int, path_chance: float) -> list[_Sibling]:
+    def _next_best(self, token: int, parent: int, path_probability: float) -> list[_Sibling]:
         return [
-            _Sibling(path_chance * chance, parent, other, None)
-            for other, chance in self._member.alternatives(_PER_NODE)
+            _Sibling(path_probability * probability, parent, other, None)
+            for other, probability in self._member.alternatives(_PER_NODE)
             if other != token
         ]
 
     @staticmethod
-    def _has_room(siblings: int, chance: float) -> bool:
-        return siblings < MOST_SIBLINGS and chance >= _LOWEST_CHANCE
+    def _has_room(siblings: int, probability: float) -> bool:
+        return siblings < MOST_SIBLINGS and probability >= _LOWEST_PROBABILITY
 
     def _tree(
         self,
@@ -104,11 +104,11 @@ class TreeDrafter(Group):
         """The trunk first, so that a limit on the nodes cuts siblings, drawn ones in order."""
         kept = [sibling for sibling in siblings if sibling.q is not None]
         free = [sibling for sibling in siblings if sibling.q is None]
-        for sibling in sorted(free, key=lambda one: -one.chance):
+        for sibling in sorted(free, key=lambda one: -one.probability):
             rows = 1 + len(tokens) + len(kept)
-            if not self._has_room(len(kept), sibling.chance) or rows > round_.max_nodes:
+            if not self._has_room(len(kept), sibling.probability) or rows > round_.max_nodes:
                 break
-            if not round_.policy.pays_to_add(sibling.chance, rows):
+            if not round_.policy.pays_to_add(sibling.probability, rows):
                 break
             kept.append(sibling)
         count = len(tokens)
@@ -117,19 +117,19 @@ class TreeDrafter(Group):
             (*range(ROOT, count - 1), *(sibling.parent for sibling in kept)),
             (self._member.name,) * (count + len(kept)),
             (*distributions, *(sibling.q for sibling in kept)),
-            tuple(self._member.ballots()),
+            tuple(self._member.predictions()),
         )
 
 
 def _second_draw(
-    round_: DraftRound, q: Distribution, first: int, parent: int, chance: float
+    round_: DraftRound, q: Distribution, first: int, parent: int, probability: float
 ) -> list[_Sibling]:
     """Another token of the same q; the decision to draw it looked at nothing drawn from it."""
     others = q.ids != first
     mass = q.probabilities[others]
     left = Distribution(q.ids[others], mass / mass.sum())
     token = round_.stream.draw(left, len(round_.context) + parent + 1)
-    return [_Sibling(chance, parent, token, q)]
+    return [_Sibling(probability, parent, token, q)]
 
 
 class Tree(GroupKind):

@@ -29,7 +29,7 @@ class UnionDrafter(Group):
     def __init__(self, members: Sequence[Drafter]) -> None:
         super().__init__(members)
         self._estimators = {member.name: AcceptanceEstimator() for member in members}
-        self._shares: list[_Share] = []
+        self._parts: list[_Part] = []
 
     @property
     def max_leaves(self) -> int:
@@ -43,7 +43,7 @@ class UnionDrafter(Group):
 
     def propose(self, round_: DraftRound) -> Proposal:
         self.open_round(round_)
-        self._shares = []
+        self._parts = []
         if not round_.policy.may_start():
             return EMPTY_PROPOSAL
         tree = EMPTY_PROPOSAL
@@ -52,23 +52,23 @@ class UnionDrafter(Group):
             policy = _MemberPolicy(round_.policy, estimator, 1 + len(tree))
             with self.guarded(member):
                 proposal = member.propose(replace(round_, policy=policy))
-                self._shares.append(_Share(member, policy, proposal))
+                self._parts.append(_Part(member, policy, proposal))
             tree = merge(
-                [share.member.name for share in self._shares],
-                [share.proposal for share in self._shares],
-                [share.policy.confidences for share in self._shares],
+                [part.member.name for part in self._parts],
+                [part.proposal for part in self._parts],
+                [part.policy.confidences for part in self._parts],
             )
         return tree
 
     def observe(self, observation: Observation) -> None:
         """Every member sees its own proposal, as if the target had verified that one alone."""
-        shares = {share.member.name: share for share in self._shares}
-        self._shares = []
+        parts = {part.member.name: part for part in self._parts}
+        self._parts = []
         for member in self.present():
-            share = shares.get(member.name)
-            own = observation if share is None else _own_view(share.proposal, observation)
-            if share is not None:
-                share.policy.learn(len(own.accepted_path))
+            part = parts.get(member.name)
+            own = observation if part is None else _own_view(part.proposal, observation)
+            if part is not None:
+                part.policy.learn(len(own.accepted_path))
             with self.guarded(member):
                 member.observe(own)
 
@@ -117,7 +117,7 @@ class _MemberPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class _Share:
+class _Part:
     """What one member added to the tree."""
 
     member: Drafter
@@ -133,8 +133,8 @@ def merge(
     """One tree, level by level, so that a limit on its nodes cuts the deepest ones.
 
     confidences: of each member, by depth. The order depends on the shapes of the proposals alone,
-    never on what was drawn. Every first choice becomes a ballot of its member as well, so that a
-    merged node counts for all that proposed it.
+    never on what was drawn. Every first choice becomes a prediction of its member as well, so that
+    a merged node counts for all that proposed it.
     """
     order = sorted(
         (
@@ -144,16 +144,16 @@ def merge(
         )
     )
     tree = _Tree()
-    place: dict[tuple[int, int], int] = {}  # (owner, node) to the node of the tree
+    nodes: dict[tuple[int, int], int] = {}  # (owner, node) to the node of the tree
     for _, owner, node in order:
         parent = proposals[owner].parents[node]
-        above = ROOT if parent == ROOT else place[owner, parent]
-        place[owner, node] = tree.add(above, proposals[owner], node)
-    ballots: list[MemberPrediction] = []
+        above = ROOT if parent == ROOT else nodes[owner, parent]
+        nodes[owner, node] = tree.add(above, proposals[owner], node)
+    predictions: list[MemberPrediction] = []
     for owner, proposal in enumerate(proposals):
-        known = {node: place[owner, node] for node in range(len(proposal))} | {ROOT: ROOT}
-        ballots += _member_ballots(members[owner], proposal, known, confidences[owner])
-    return tree.proposal(ballots)
+        known = {node: nodes[owner, node] for node in range(len(proposal))} | {ROOT: ROOT}
+        predictions += _member_predictions(members[owner], proposal, known, confidences[owner])
+    return tree.proposal(predictions)
 
 
 class _Tree:
@@ -174,21 +174,23 @@ class _Tree:
             self._chosen[key] = new
         return new
 
-    def proposal(self, ballots: Sequence[MemberPrediction]) -> Proposal:
+    def proposal(self, predictions: Sequence[MemberPrediction]) -> Proposal:
         return Proposal(
             tuple(proposal.tokens[node] for proposal, node in self._sources),
             tuple(self._parents),
             tuple(proposal.drafters[node] for proposal, node in self._sources),
             tuple(proposal.distributions[node] for proposal, node in self._sources),
-            tuple(ballots),
+            tuple(predictions),
         )
 
 
-def _member_ballots(
-    member: str, proposal: Proposal, place: Mapping[int, int], confidences: Sequence[float]
+def _member_predictions(
+    member: str, proposal: Proposal, nodes: Mapping[int, int], confidences: Sequence[float]
 ) -> list[MemberPrediction]:
-    """The member's first choice below each of its nodes, and the ballots it had itself."""
-    ballots = [replace(ballot, parent=place[ballot.parent]) for ballot in proposal.ballots]
+    """The member's first choice below each of its nodes, and the predictions it had itself."""
+    predictions = [
+        replace(prediction, parent=nodes[prediction.parent]) for prediction in proposal.predictions
+    ]
     depths = proposal.depths
     seen: set[int] = set()
     for node, parent in enumerate(proposal.parents):
@@ -197,8 +199,8 @@ def _member_ballots(
             token, q = proposal.tokens[node], proposal.distributions[node]
             depth = depths[node]
             sure = confidences[depth - 1] if depth <= len(confidences) else 1.0
-            ballots.append(MemberPrediction(member, place[parent], token, q, sure))
-    return ballots
+            predictions.append(MemberPrediction(member, nodes[parent], token, q, sure))
+    return predictions
 
 
 def _own_view(proposal: Proposal, observation: Observation) -> Observation:

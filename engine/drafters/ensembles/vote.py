@@ -1,8 +1,8 @@
 """vote(A,B,...): the token with most votes among the members' likeliest ones.
 
 A weighted plurality, decided by the text and what was learned before: a point mass, so exact.
-A vote counts for what its member is worth (learned online) times the chance that a member that
-is so sure is right (learned too), so that a weak voter cannot hurt.
+A vote counts for what its member is worth (learned online) times the probability that a member
+that is so sure is right (learned too), so that a weak voter cannot hurt.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.control.acceptance_estimator import AcceptanceEstimator
 from engine.drafters.base import Drafter, Observation, StepDrafter
 from engine.drafters.ensembles.ensemble import ChainEnsemble
 from engine.drafters.ensembles.group_kind import GroupKind
-from engine.drafters.ensembles.weights import MemberWeights, agreements, verified_ballots
+from engine.drafters.ensembles.weights import MemberWeights, agreements, verified_predictions
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import MemberPrediction
 
@@ -30,9 +30,9 @@ class VoteDrafter(ChainEnsemble):
     def __init__(self, members: Sequence[StepDrafter], threads: int = 1) -> None:
         super().__init__(members, threads)
         self._weights = MemberWeights([member.name for member in members])
-        self._chances = {member.name: AcceptanceEstimator() for member in members}
+        self._estimators = {member.name: AcceptanceEstimator() for member in members}
 
-    def _ballot(self, member: StepDrafter, parent: int, confidence: float) -> MemberPrediction:
+    def _prediction(self, member: StepDrafter, parent: int, confidence: float) -> MemberPrediction:
         token = member.distribution().most_likely()
         return MemberPrediction(member.name, parent, token, None, confidence)
 
@@ -41,11 +41,11 @@ class VoteDrafter(ChainEnsemble):
         weights = self._weights.weights([ballot.drafter for ballot in ballots])
         votes: dict[int, float] = defaultdict(float)
         for ballot, weight in zip(ballots, weights, strict=True):
-            votes[ballot.token] += weight * self._chance(ballot)
+            votes[ballot.token] += weight * self._probability(ballot)
         return votes
 
-    def _chance(self, ballot: MemberPrediction) -> float:
-        return self._chances[ballot.drafter].estimate(ballot.confidence)
+    def _probability(self, ballot: MemberPrediction) -> float:
+        return self._estimators[ballot.drafter].estimate(ballot.confidence)
 
     def _winner(self, ballots: Sequence[MemberPrediction]) -> int:
         votes = self._tally(ballots)
@@ -55,26 +55,26 @@ class VoteDrafter(ChainEnsemble):
         """Of the surest member that voted for the winner, less what others say against it."""
         votes = self._tally(ballots)
         winner = self._winner(ballots)
-        surest = max(self._chance(ballot) for ballot in ballots if ballot.token == winner)
+        surest = max(self._probability(ballot) for ballot in ballots if ballot.token == winner)
         return surest * votes[winner] / sum(votes.values())
 
     def _combine(self, ballots: Sequence[MemberPrediction]) -> Distribution:
         return Distribution.point_mass(self._winner(ballots))
 
     def alternatives(self, count: int) -> Sequence[tuple[int, float]]:
-        """The tokens voted for, with their shares of the votes."""
+        """The tokens voted for, with their fractions of the votes."""
         votes = self._tally(self._current) if self._current else {}
-        shares = [(token, vote / sum(votes.values())) for token, vote in votes.items()]
-        return sorted(shares, key=lambda pair: -pair[1])[:count]
+        fractions = [(token, vote / sum(votes.values())) for token, vote in votes.items()]
+        return sorted(fractions, key=lambda pair: -pair[1])[:count]
 
     def _learn(self, observation: Observation) -> None:
-        for p, ballots in verified_ballots(observation):
-            own = [ballot for ballot in ballots if ballot.drafter in self._chances]
+        for p, ballots in verified_predictions(observation):
+            own = [ballot for ballot in ballots if ballot.drafter in self._estimators]
             if own:
                 kept = agreements(p, own)
                 self._weights.learn(kept)
                 for ballot in own:
-                    self._chances[ballot.drafter].learn(ballot.confidence, kept[ballot.drafter])
+                    self._estimators[ballot.drafter].learn(ballot.confidence, kept[ballot.drafter])
 
 
 class Vote(GroupKind):

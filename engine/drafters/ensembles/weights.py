@@ -21,7 +21,7 @@ _MEMORY = 0.99
 class MemberWeights:
     """Exponential weights (Freund, Schapire 1997) that forget, for members that may abstain.
 
-    Only the members that were asked at the same place compete there (specialists: Freund,
+    Only the members that were asked at the same position compete there (specialists: Freund,
     Schapire, Singer, Warmuth 1997), so abstaining costs and earns nothing.
     """
 
@@ -35,7 +35,7 @@ class MemberWeights:
         return [value / sum(values) for value in values]
 
     def learn(self, rewards: Mapping[str, float]) -> None:
-        """rewards: of the members asked at one place of the text, each about 0..1."""
+        """rewards: of the members asked at one position of the text, each about 0..1."""
         members = list(rewards)
         weights = self.weights(members)
         mean = sum(w * rewards[m] for w, m in zip(weights, members, strict=True))
@@ -43,17 +43,19 @@ class MemberWeights:
             self._scores[member] = _MEMORY * self._scores[member] + _RATE * (rewards[member] - mean)
 
 
-def verified_ballots(observation: Observation) -> list[tuple[Distribution, list[MemberPrediction]]]:
-    """The ballots of the places on the accepted path, each with the target's p there."""
-    places = []
+def verified_predictions(
+    observation: Observation,
+) -> list[tuple[Distribution, list[MemberPrediction]]]:
+    """The predictions of the positions on the accepted path, each with the target's p there."""
+    positions = []
     for depth, p in enumerate(observation.targets):
         node = ROOT if depth == 0 else observation.accepted_path[depth - 1]
-        ballots = [b for b in observation.proposal.ballots if b.parent == node]
-        if ballots:
-            places.append((p, ballots))
-    return places
+        predictions = [b for b in observation.proposal.predictions if b.parent == node]
+        if predictions:
+            positions.append((p, predictions))
+    return positions
 
 
-def agreements(p: Distribution, ballots: Sequence[MemberPrediction]) -> dict[str, float]:
-    """Member to the chance that the target would have kept its token."""
-    return {ballot.drafter: agreement(ballot, p) for ballot in ballots}
+def agreements(p: Distribution, predictions: Sequence[MemberPrediction]) -> dict[str, float]:
+    """Member to the probability that the target would have kept its token."""
+    return {prediction.drafter: agreement(prediction, p) for prediction in predictions}

@@ -218,5 +218,5 @@ class FeatureDrafter:
     def alternatives(self, count: int) -> Sequence[tuple[int, float]]:
         return likeliest(self._row, count) if self._row is not None else ()
 
-    def ballots(self) -> Sequence[MemberPrediction]:
+    def predictions(self) -> Sequence[MemberPrediction]:
         return ()

@@ -40,21 +40,21 @@ class EagleDecoder:
         """Appends entries, at most FED_ROWS."""
         if len(tokens) > FED_ROWS:
             raise ValueError(f"feed takes {FED_ROWS} entries at a time")
-        places = range(self.length, self.length + len(tokens))
+        positions = range(self.length, self.length + len(tokens))
         self._run_allowed()
         self._graph.feed(
-            Entries(tokens, states, places, places, np.zeros((len(tokens), 0), np.bool_))
+            Entries(tokens, states, positions, positions, np.zeros((len(tokens), 0), np.bool_))
         )
         self.length += len(tokens)
 
     def draft(self, token: int, state: Array) -> tuple[Array, Array]:
         """Appends one entry: logits [vocabulary] after it, and the next entry's state."""
         self._ancestors.clear()
-        place = self.length
+        position = self.length
         self._run_allowed()
-        visible = np.ones((1, place + 1), np.bool_)
+        visible = np.ones((1, position + 1), np.bool_)
         rows, states = self._graph.draft(
-            Entries([token], state[None, :], [place], [place], visible)
+            Entries([token], state[None, :], [position], [position], visible)
         )
         self.length += 1
         return rows[0], states[0]

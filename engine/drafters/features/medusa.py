@@ -116,7 +116,7 @@ class MedusaDrafter:
         depth = len(self._drafted)
         return likeliest(self._rows[depth], count) if depth < len(self._rows) else ()
 
-    def ballots(self) -> Sequence[MemberPrediction]:
+    def predictions(self) -> Sequence[MemberPrediction]:
         return ()
 
     def _full(self, row: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -147,9 +147,9 @@ class MedusaDrafter:
     def _best(self, row: NDArray[np.float32], count: int) -> NDArray[np.int64]:
         """Target ids of the `count` likeliest tokens, the likeliest first."""
         count = min(count, len(row))
-        places = np.argpartition(row, len(row) - count)[len(row) - count :]
-        places = places[np.lexsort((places, -row[places]))]
-        return places if self._token_ids is None else self._token_ids[places]
+        indices = np.argpartition(row, len(row) - count)[len(row) - count :]
+        indices = indices[np.lexsort((indices, -row[indices]))]
+        return indices if self._token_ids is None else self._token_ids[indices]
 
     def _proposal(self, ranked: Sequence[NDArray[np.int64]]) -> Proposal:
         chosen = [

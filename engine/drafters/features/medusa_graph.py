@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from engine.files.tensor_data import FLOATS, TensorData, row_bytes
 from engine.heads.medusa_file import MedusaHead, MedusaHeads
-from engine.llama.ggml import KINDS, Arena, CpuBackend, Graph, Tensor
+from engine.llama.ggml import DTYPES, Arena, CpuBackend, Graph, Tensor
 
 WEIGHTS = "Q8_0"
 """Format that floating point heads are kept in: half of F16, and acceptance stays the same."""
@@ -22,22 +22,22 @@ class MedusaGraph:
         self,
         heads: MedusaHeads,
         threads: int,
-        kind: str = WEIGHTS,
+        dtype: str = WEIGHTS,
         on_progress: Callable[[float], None] | None = None,
     ) -> None:
-        """kind: format for heads stored as floats; heads quantised already stay as they are."""
+        """dtype: format for heads stored as floats; heads quantised already stay as they are."""
         self.count = len(heads.heads)
         self._backend = CpuBackend(threads)
         self._weights = Arena(self._backend)
         self._work = Arena(self._backend)
         try:
-            self._prepare(heads, kind, on_progress)
+            self._prepare(heads, dtype, on_progress)
         except BaseException:
             self.close()
             raise
 
     def _prepare(
-        self, heads: MedusaHeads, kind: str, on_progress: Callable[[float], None] | None
+        self, heads: MedusaHeads, dtype: str, on_progress: Callable[[float], None] | None
     ) -> None:
         loads: list[tuple[Tensor, TensorData]] = []
         known: dict[int, Tensor] = {}
@@ -50,7 +50,7 @@ class MedusaGraph:
             return tensor
 
         self._input = self._work.tensor("F32", (1, heads.hidden_size))
-        self._logits = [self._head(head, kind, weight) for head in heads.heads]
+        self._logits = [self._head(head, dtype, weight) for head in heads.heads]
         self._graph: Graph = self._work.graph(self._logits)
         self._weights.allocate()
         self._work.allocate()
@@ -60,16 +60,16 @@ class MedusaGraph:
                 on_progress(done / len(loads))
 
     def _head(
-        self, head: MedusaHead, kind: str, weight: Callable[[TensorData, str], Tensor]
+        self, head: MedusaHead, dtype: str, weight: Callable[[TensorData, str], Tensor]
     ) -> Tensor:
         work, state = self._work, self._input
         for matrix, bias in head.blocks:
-            inner = work.multiply_matrix(weight(matrix, kind), state)
+            inner = work.multiply_matrix(weight(matrix, dtype), state)
             inner = work.add(inner, weight(bias, "F32"))
             state = work.add(state, work.silu(inner))
         if head.output is None:
             raise ValueError("heads without their rows of the target's matrix")
-        return work.multiply_matrix(weight(head.output, kind), state)
+        return work.multiply_matrix(weight(head.output, dtype), state)
 
     @property
     def bytes(self) -> int:
@@ -93,10 +93,10 @@ class MedusaGraph:
 
 def stored_format(data: TensorData, wanted: str) -> str:
     """The stored format if it is quantised; else the wanted one, F16 where rows do not fit it."""
-    if data.kind not in FLOATS:
-        if data.kind not in KINDS:
-            raise ValueError(f"heads in the format {data.kind} cannot be used")
-        return data.kind
+    if data.dtype not in FLOATS:
+        if data.dtype not in DTYPES:
+            raise ValueError(f"heads in the format {data.dtype} cannot be used")
+        return data.dtype
     try:
         row_bytes(wanted, data.shape[-1])
     except ValueError:

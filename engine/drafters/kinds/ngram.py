@@ -22,7 +22,7 @@ from engine.maths.proposal import MemberPrediction, Proposal
 MINIMUM_MATCH = 3
 """Shorter matches say little about what follows: the drafter abstains."""
 
-LOWEST_CHANCE = 0.1
+LOWEST_PROBABILITY = 0.1
 """Of a whole draft being right, as in SuffixDecoding: it ends before it gets less likely."""
 
 
@@ -57,7 +57,7 @@ class NgramDrafter:
         self._others = _Source(CopyConfidence())
         self._source: _Source | None = None  # of this draft
         self._next: Sequence[Continuation] = ()
-        self._chance = 1.0  # of the whole draft so far
+        self._draft_probability = 1.0  # of the whole draft so far
         self._tried: list[_Tried] = []
 
     @property
@@ -99,7 +99,7 @@ class NgramDrafter:
         """The draft stays with the source that is surer of its first token."""
         self._index.extend(round_.context)
         self._tried = []
-        self._chance = 1.0
+        self._draft_probability = 1.0
         self._chat.cursor = self._index.cursor()
         self._others.cursor = None
         if self._earlier is not None:
@@ -107,16 +107,16 @@ class NgramDrafter:
         self._source, self._next, best = None, (), 0.0
         for source in (self._chat, self._others):
             found = source.cursor.continuations() if source.cursor is not None else ()
-            chance = source.confidence.estimate(found[0].evidence) if found else 0.0
-            if chance > best:
-                self._source, self._next, best = source, found, chance
+            probability = source.confidence.estimate(found[0].evidence) if found else 0.0
+            if probability > best:
+                self._source, self._next, best = source, found, probability
         return self._source is not None
 
     def peek(self) -> float | None:
         if self._source is None or not self._next:
             return None
-        chance = self._source.confidence.estimate(self._next[0].evidence)
-        return chance if self._chance * chance >= LOWEST_CHANCE else None
+        probability = self._source.confidence.estimate(self._next[0].evidence)
+        return probability if self._draft_probability * probability >= LOWEST_PROBABILITY else None
 
     def distribution(self) -> Distribution:
         return Distribution.point_mass(self._next[0].token)
@@ -127,7 +127,7 @@ class NgramDrafter:
             return
         likely = self._next[0]
         self._tried.append(_Tried(source, likely.token, likely.evidence))
-        self._chance *= source.confidence.estimate(likely.evidence)
+        self._draft_probability *= source.confidence.estimate(likely.evidence)
         source.cursor.advance(token)
         self._next = source.cursor.continuations()
 
@@ -137,7 +137,7 @@ class NgramDrafter:
             return ()
         return [(one.token, source.confidence.estimate(one.evidence)) for one in self._next[:count]]
 
-    def ballots(self) -> Sequence[MemberPrediction]:
+    def predictions(self) -> Sequence[MemberPrediction]:
         return ()
 
 

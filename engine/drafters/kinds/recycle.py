@@ -45,29 +45,31 @@ class SuccessorTable:
 
     def __init__(self, vocabulary: int) -> None:
         self._ids = np.full((vocabulary, SUCCESSORS), -1, np.int32)
-        self._shares = np.zeros((vocabulary, SUCCESSORS), np.float32)
+        self._probabilities = np.zeros((vocabulary, SUCCESSORS), np.float32)
 
     @property
     def bytes(self) -> int:
-        return self._ids.nbytes + self._shares.nbytes
+        return self._ids.nbytes + self._probabilities.nbytes
 
     def learn(self, ranking: Ranking) -> None:
         count = min(SUCCESSORS, len(ranking.ids))
         self._ids[ranking.token, :count] = ranking.ids[:count]
-        self._shares[ranking.token, :count] = ranking.shares[:count]
+        self._probabilities[ranking.token, :count] = ranking.probabilities[:count]
 
     def after(self, token: int) -> list[tuple[int, float]]:
-        """Successors with their shares, the likeliest first; empty if the token was not seen."""
-        ids, shares = self._ids[token], self._shares[token]
-        return [(int(i), float(s)) for i, s in zip(ids, shares, strict=True) if i >= 0]
+        """Successors with probabilities, the likeliest first; empty if the token was not seen."""
+        ids, probabilities = self._ids[token], self._probabilities[token]
+        return [(int(i), float(p)) for i, p in zip(ids, probabilities, strict=True) if i >= 0]
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A place of the static tree. token: what stands there; parent: its node in the proposal."""
+    """A node of the static tree. path_probability: that the text takes the whole path down to it.
+    probability: the target's for the token when it last ranked it. parent: in the proposal.
+    """
 
-    chance: float
-    share: float
+    path_probability: float
+    probability: float
     choice: Choice
     token: int
     parent: int
@@ -85,8 +87,8 @@ class RecycleDrafter:
         self.name = name
         self._table = SuccessorTable(vocabulary)
         self._choices = frozenset(choices)
-        self._chance = AcceptanceEstimator()
-        self._shares: list[float] = []  # of every node proposed
+        self._estimator = AcceptanceEstimator()
+        self._probabilities: list[float] = []  # of every node proposed
         self._last = 0
         self.memory_bytes = self._table.bytes
         self.max_leaves = leaf_count(tuple(choices)) if choices else 1
@@ -94,27 +96,27 @@ class RecycleDrafter:
         self.description = f"what the target last found likely after each token, {shape}"
 
     def begin(self, prompt: Sequence[int]) -> None:
-        self._shares = []
+        self._probabilities = []
 
     def propose(self, round_: DraftRound) -> Proposal:
-        self._shares = []
+        self._probabilities = []
         return self._tree(round_) if self._choices else draft_chain(self, round_)
 
     def observe(self, observation: Observation) -> None:
-        self._learn_chances(observation)
+        self._learn_acceptance(observation)
         for ranking in observation.rankings:
             self._table.learn(ranking)
 
-    def _learn_chances(self, observation: Observation) -> None:
+    def _learn_acceptance(self, observation: Observation) -> None:
         """From every node whose parent the text went through, if the proposal was this one's."""
         proposal = observation.proposal
-        own = len(proposal) == len(self._shares) and set(proposal.drafters) == {self.name}
+        own = len(proposal) == len(self._probabilities) and set(proposal.drafters) == {self.name}
         if own:
             path = {ROOT, *observation.accepted_path}
-            for node, share in enumerate(self._shares):
+            for node, probability in enumerate(self._probabilities):
                 if proposal.parents[node] in path:
-                    self._chance.learn(share, kept=node in path)
-        self._shares = []
+                    self._estimator.learn(probability, kept=node in path)
+        self._probabilities = []
 
     def close(self) -> None:
         self._table = SuccessorTable(0)
@@ -123,13 +125,13 @@ class RecycleDrafter:
     # Step by step
 
     def start(self, round_: DraftRound) -> bool:
-        self._shares = []
+        self._probabilities = []
         self._last = round_.context[-1]
         return bool(self._table.after(self._last))
 
     def peek(self) -> float | None:
         after = self._table.after(self._last)
-        return self._chance.estimate(after[0][1]) if after else None
+        return self._estimator.estimate(after[0][1]) if after else None
 
     def distribution(self) -> Distribution:
         return Distribution.point_mass(self._table.after(self._last)[0][0])
@@ -137,20 +139,20 @@ class RecycleDrafter:
     def advance(self, token: int) -> None:
         after = self._table.after(self._last)
         if after:
-            self._shares.append(after[0][1])
+            self._probabilities.append(after[0][1])
         self._last = token
 
     def alternatives(self, count: int) -> Sequence[tuple[int, float]]:
         after = self._table.after(self._last)[:count]
-        return [(token, self._chance.estimate(share)) for token, share in after]
+        return [(token, self._estimator.estimate(probability)) for token, probability in after]
 
-    def ballots(self) -> Sequence[MemberPrediction]:
+    def predictions(self) -> Sequence[MemberPrediction]:
         return ()
 
     # A tree of fixed shape, as far as it pays
 
     def _tree(self, round_: DraftRound) -> Proposal:
-        """The likeliest chain first, then the other places of the tree, the likeliest first."""
+        """The likeliest chain first, then the other nodes of the tree, the likeliest first."""
         if not self._table.after(round_.context[-1]) or not round_.policy.may_start():
             return EMPTY_PROPOSAL
         chosen: list[_Candidate] = []
@@ -158,19 +160,19 @@ class RecycleDrafter:
         self._push_children(waiting, (), round_.context[-1], 1.0, ROOT)
         trunk: Choice = (0,)
         while trunk in self._choices and len(trunk) <= round_.max_depth:
-            place = next((i for i, one in enumerate(waiting) if one[1] == trunk), None)
-            if place is None or len(chosen) == round_.max_nodes:
+            index = next((i for i, one in enumerate(waiting) if one[1] == trunk), None)
+            if index is None or len(chosen) == round_.max_nodes:
                 break
-            candidate = waiting[place][2]
-            confidence = self._chance.estimate(candidate.share)
+            candidate = waiting[index][2]
+            confidence = self._estimator.estimate(candidate.probability)
             if not round_.policy.should_continue(len(trunk), confidence):
                 break
-            del waiting[place]
+            del waiting[index]
             self._choose(candidate, chosen, waiting)
             trunk = (*trunk, 0)
         if chosen:
             self._widen(round_, chosen, waiting)
-        self._shares = [candidate.share for candidate in chosen]
+        self._probabilities = [candidate.probability for candidate in chosen]
         return Proposal(
             tuple(candidate.token for candidate in chosen),
             tuple(candidate.parent for candidate in chosen),
@@ -189,7 +191,7 @@ class RecycleDrafter:
             candidate = heapq.heappop(waiting)[2]
             if len(candidate.choice) > round_.max_depth:
                 continue
-            if not round_.policy.pays_to_add(candidate.chance, 1 + len(chosen)):
+            if not round_.policy.pays_to_add(candidate.path_probability, 1 + len(chosen)):
                 return
             self._choose(candidate, chosen, waiting)
             heapq.heapify(waiting)
@@ -202,21 +204,25 @@ class RecycleDrafter:
     ) -> None:
         chosen.append(candidate)
         node = len(chosen) - 1
-        self._push_children(waiting, candidate.choice, candidate.token, candidate.chance, node)
+        self._push_children(
+            waiting, candidate.choice, candidate.token, candidate.path_probability, node
+        )
 
     def _push_children(
         self,
         waiting: list[tuple[float, Choice, _Candidate]],
         choice: Choice,
         token: int,
-        chance: float,
+        path_probability: float,
         node: int,
     ) -> None:
-        for rank, (successor, share) in enumerate(self._table.after(token)):
+        for rank, (successor, probability) in enumerate(self._table.after(token)):
             child = (*choice, rank)
             if child in self._choices:
-                below = chance * self._chance.estimate(share)
-                waiting.append((-below, child, _Candidate(below, share, child, successor, node)))
+                below = path_probability * self._estimator.estimate(probability)
+                waiting.append(
+                    (-below, child, _Candidate(below, probability, child, successor, node))
+                )
 
 
 class Recycle(DrafterKind):

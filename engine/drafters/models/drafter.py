@@ -192,7 +192,7 @@ class ModelDrafter:
             return ()
         return likeliest(self._row, count)
 
-    def ballots(self) -> Sequence[MemberPrediction]:
+    def predictions(self) -> Sequence[MemberPrediction]:
         return ()
 
     @property

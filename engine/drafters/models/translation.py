@@ -100,8 +100,8 @@ class TranslatedTokens:
             self._mark()
             return
         self._source.append(token)
-        start, place = self._word_start()
-        del self._tokens[place:]
+        start, end = self._word_start()
+        del self._tokens[end:]
         self._tokens.extend(self._encode(self._source[start:]))
         self._mark()
 

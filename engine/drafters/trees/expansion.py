@@ -54,11 +54,11 @@ class Branching(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """parent: place among all nodes seen. chance: of the whole path, as the drafter sees it."""
+    """parent: index among all nodes seen. probability: of the whole path, to the drafter."""
 
     token: int
     parent: int
-    chance: float
+    probability: float
 
 
 def grow(drafter: Branching, round_: DraftRound, nodes: int) -> Proposal:
@@ -74,50 +74,50 @@ def grow(drafter: Branching, round_: DraftRound, nodes: int) -> Proposal:
     level = _children(drafter.first_row(), ROOT, 1.0)
     best_above = 1.0
     for depth in range(1, round_.max_depth + 1):
-        best = max((node.chance for node in level), default=0.0)
+        best = max((node.probability for node in level), default=0.0)
         if best <= 0.0 or not policy.should_continue(depth, best / best_above):
             break
         best_above = best
         first = len(seen)
         seen.extend(level)
         kept = _likeliest_nodes(seen, limit, policy)
-        beam = [place for place in kept if place >= first and not drafter.ends(seen[place].token)]
+        beam = [index for index in kept if index >= first and not drafter.ends(seen[index].token)]
         beam = beam[: min(BEAM, MOST_EVALUATED - len(evaluated))]
         if depth == round_.max_depth or not beam or not policy.may_step(depth + 1):
             break
         rows = drafter.branch(
-            [evaluated.get(seen[place].parent, ROOT) for place in beam],
-            [seen[place].token for place in beam],
+            [evaluated.get(seen[index].parent, ROOT) for index in beam],
+            [seen[index].token for index in beam],
         )
         level = []
-        for place, row in zip(beam, rows, strict=True):
-            evaluated[place] = len(evaluated)
-            level.extend(_children(row, place, seen[place].chance))
+        for index, row in zip(beam, rows, strict=True):
+            evaluated[index] = len(evaluated)
+            level.extend(_children(row, index, seen[index].probability))
     return _proposal(seen, _likeliest_nodes(seen, limit, policy), drafter.name)
 
 
-def _children(row: Row, parent: int, chance: float) -> list[_Node]:
-    return [_Node(token, parent, chance * p) for token, p in likeliest(row, BEAM)]
+def _children(row: Row, parent: int, probability: float) -> list[_Node]:
+    return [_Node(token, parent, probability * p) for token, p in likeliest(row, BEAM)]
 
 
 def _likeliest_nodes(seen: Sequence[_Node], limit: int, policy: DraftPolicy) -> list[int]:
-    """Places of the nodes worth proposing, the likeliest first.
+    """Indices of the nodes worth proposing, the likeliest first.
 
     A child is never likelier than its parent and was seen after it, so parents come first.
     """
-    order = sorted(range(len(seen)), key=lambda place: (-seen[place].chance, place))
-    for count, place in enumerate(order[:limit]):
-        if not policy.pays_to_add(seen[place].chance, 1 + count):
+    order = sorted(range(len(seen)), key=lambda index: (-seen[index].probability, index))
+    for count, index in enumerate(order[:limit]):
+        if not policy.pays_to_add(seen[index].probability, 1 + count):
             return order[:count]
     return order[:limit]
 
 
 def _proposal(seen: Sequence[_Node], kept: Sequence[int], drafter: str) -> Proposal:
-    index = {place: number for number, place in enumerate(kept)} | {ROOT: ROOT}
+    nodes = {index: node for node, index in enumerate(kept)} | {ROOT: ROOT}
     count = len(kept)
     return Proposal(
-        tuple(seen[place].token for place in kept),
-        tuple(index[seen[place].parent] for place in kept),
+        tuple(seen[index].token for index in kept),
+        tuple(nodes[seen[index].parent] for index in kept),
         (drafter,) * count,
         (None,) * count,
     )

@@ -36,8 +36,8 @@ def static_choices(nodes: int, depth: int) -> tuple[Choice, ...]:
 
 def parents_of(choices: Sequence[Choice]) -> tuple[int, ...]:
     """Parent index of every choice; choices must be parents first and hold every parent."""
-    places = {choice: index for index, choice in enumerate(choices)}
-    return tuple(places[choice[:-1]] if len(choice) > 1 else ROOT for choice in choices)
+    indices = {choice: index for index, choice in enumerate(choices)}
+    return tuple(indices[choice[:-1]] if len(choice) > 1 else ROOT for choice in choices)
 
 
 def leaf_count(choices: Sequence[Choice]) -> int:
