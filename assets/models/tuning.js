@@ -1,0 +1,106 @@
+/* Settings of single drafters: what stands in their expressions, and the controls for it. */
+
+import { h } from "../shared/dom.js";
+
+const MOST_NODES = 64;
+
+/** The expression of a drafter of the list with its settings: { tree, layers, siblings }. */
+export function compose(value, { tree = 0, layers = "", siblings = false } = {}) {
+  const [kind, ...rest] = value.split(":");
+  let text = value;
+  if (tree > 0) text = [kind, `tree=${tree}`, ...rest].join(":");
+  if (layers) text = `${kind}:${layers}`;
+  return siblings ? `tree(${text})` : text;
+}
+
+/** The other way: [what the list calls it, its settings]. */
+export function parse(expression) {
+  const wrapped = /^tree\((.*)\)$/s.exec(expression);
+  const settings = wrapped ? { siblings: true } : {};
+  const [kind, first, ...rest] = (wrapped?.[1] ?? expression).split(":");
+  const nodes = /^tree=(\d+)$/.exec(first ?? "");
+  if (nodes) return [[kind, ...rest].join(":"), { ...settings, tree: Number(nodes[1]) }];
+  if (kind === "early-exit" && /^(skip|first)=/.test(first ?? "")) {
+    return [kind, { ...settings, layers: first }];
+  }
+  return [wrapped?.[1] ?? expression, settings];
+}
+
+const CONTROLS = {
+  tree: (value, changed) => {
+    const input = h("input", {
+      type: "number",
+      min: 0,
+      max: MOST_NODES,
+      step: 1,
+      value: value ?? 0,
+    });
+    input.addEventListener("change", () => {
+      const nodes = Math.round(Number(input.value)) || 0;
+      input.value = Math.min(MOST_NODES, Math.max(0, nodes));
+      changed(Number(input.value));
+    });
+    return ["Tree, nodes (0: a chain)", input];
+  },
+  layers: (value, changed) => {
+    const input = h("input", { type: "text", value: value ?? "", spellcheck: "false" });
+    input.placeholder = "skip=10+13, first=8";
+    input.addEventListener("change", () => {
+      const text = input.value.replace(/\s/g, "");
+      const isGood = text === "" || /^(skip=\d+(\+\d+)*|first=[1-9]\d*)$/.test(text);
+      input.toggleAttribute("aria-invalid", !isGood);
+      if (isGood) changed(text);
+    });
+    return ["Layers (empty: the usual ones)", input];
+  },
+  siblings: (value, changed) => {
+    const input = h("input", { type: "checkbox", checked: value === true });
+    input.addEventListener("change", () => changed(input.checked));
+    return ["Next-best tokens beside its draft (a tree)", input];
+  },
+};
+
+export class Tuning {
+  /** changed(): some setting is another one now */
+  constructor(changed) {
+    this.changed = changed;
+    this.settings = new Map();
+    this.element = h("div", { class: "tuning" });
+    this.drawn = "";
+  }
+
+  /** Take the settings out of expressions; what remains are values of the list. */
+  adopt(expressions) {
+    const parsed = expressions.map(parse);
+    for (const [value, settings] of parsed) this.settings.set(value, settings);
+    return parsed.map(([value]) => value);
+  }
+
+  expressions(values) {
+    return values.map((value) => compose(value, this.settings.get(value)));
+  }
+
+  /** The controls of the chosen ones among the options. */
+  draw(options, values) {
+    const chosen = options.filter(({ value, tuning }) => values.includes(value) && tuning.length);
+    const shape = chosen.map(({ value }) => value).join();
+    if (this.drawn === shape) return;
+    this.drawn = shape;
+    this.element.replaceChildren(...chosen.map((option) => this.group(option)));
+  }
+
+  group({ value, label, tuning }) {
+    const rows = tuning.map((name) => {
+      const now = this.settings.get(value)?.[name];
+      const [text, control] = CONTROLS[name](now, (next) => this.set(value, name, next));
+      control.dataset.tuning = `${value} ${name}`;
+      return h("label", {}, h("span", {}, text), control);
+    });
+    return h("fieldset", {}, h("legend", {}, label), ...rows);
+  }
+
+  set(value, name, next) {
+    this.settings.set(value, { ...this.settings.get(value), [name]: next });
+    this.changed();
+  }
+}
