@@ -15,6 +15,7 @@ import { Lab } from "./measure/lab.js";
 import { Log } from "./frame/log.js";
 import { ModelBar } from "./models/modelbar.js";
 import { Models } from "./models/models.js";
+import { learnNames } from "./shared/names.js";
 import { InOrder } from "./shared/requests.js";
 import { SettingsForm } from "./frame/settings.js";
 import { Sidebar } from "./frame/sidebar.js";
@@ -190,6 +191,7 @@ class Page {
   event(event, number) {
     if (this.chat.takes(event)) this.chat.event(event, number);
     else if (event.k === "conversations") this.sidebar.changed(event);
+    else if (event.k === "names") learnNames(event.names);
     else if (event.k === "engine") this.engineChanged(event);
     else if (event.k === "lab") this.lab.measure.show(event);
     else if (event.k === "race") this.lab.race.show(event);
@@ -262,7 +264,7 @@ class Page {
     this.$("#models-dialog").close();
     this.$("#train-dialog").close();
     this.modelBar.target.setValues([target]);
-    if (drafter) this.modelBar.chooseDrafters([drafter]);
+    if (drafter) this.modelBar.choose([{ value: drafter }]);
     await this.attempt(async () => {
       await this.modelBar.targetChanged();
       await this.modelBar.load();

@@ -10,6 +10,7 @@
 import { Composer } from "./composer.js";
 import { setText } from "../shared/dom.js";
 import { count } from "../shared/format.js";
+import { learnNames } from "../shared/names.js";
 import { Latest, single } from "../shared/requests.js";
 
 const EVENTS = new Set([
@@ -61,6 +62,7 @@ export class Chat {
 
   show(event) {
     const { transcript, figures, changed } = this.page;
+    learnNames(event.names);
     switch (event.k) {
       case "user":
         transcript.addUser(event.m, event.text);
@@ -144,8 +146,9 @@ export class Chat {
     else this.open(this.conversation);
   }
 
-  draw({ conversation, messages, seq }) {
+  draw({ conversation, messages, names, seq }) {
     const { transcript, figures, viewBar, changed } = this.page;
+    learnNames(names);
     this.conversation = this.drawn = conversation;
     this.from = seq;
     this.unsure = false;

@@ -2,7 +2,7 @@
 
 import { h, setText } from "../shared/dom.js";
 import { FEW, count, length, percent, rate, seconds, share } from "../shared/format.js";
-import { drafterName, onNames } from "../shared/names.js";
+import { nameOf, onNames } from "../shared/names.js";
 
 const POSITIONS = 16;
 
@@ -144,9 +144,7 @@ export class Figures {
     for (const [name, { proposed, accepted }] of rows) {
       const numbers = `${count(accepted)} of ${count(proposed)}`;
       const text = proposed < FEW ? "–" : percent(accepted / proposed);
-      body.append(
-        h("tr", {}, h("th", {}, drafterName(name)), h("td", {}, numbers), h("td", {}, text)),
-      );
+      body.append(h("tr", {}, h("th", {}, nameOf(name)), h("td", {}, numbers), h("td", {}, text)));
     }
     table.append(body);
     this.drafters.replaceChildren(table, ...(members ? [memberTable(members, kept, reached)] : []));
@@ -159,11 +157,7 @@ function memberTable(members, kept, reached) {
     "Of the places the reply reached: how often the target keeps the member's own token";
   const names = ["member, alone", "kept", "rate"].map((name) => h("th", {}, name));
   const body = h("tbody");
-  const rows = Object.entries(members).map(([name, one]) => [
-    drafterName(name),
-    one.agreed,
-    one.asked,
-  ]);
+  const rows = Object.entries(members).map(([name, one]) => [nameOf(name), one.agreed, one.asked]);
   for (const [name, agreed, asked] of [...rows, ["together", kept, reached]]) {
     const numbers = `${count(Math.round(agreed))} of ${count(asked)}`;
     const text = asked < FEW ? "–" : percent(agreed / asked);

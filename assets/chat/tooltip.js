@@ -2,7 +2,7 @@
 
 import { h } from "../shared/dom.js";
 import { probability, visible } from "../shared/format.js";
-import { drafterName } from "../shared/names.js";
+import { nameOf } from "../shared/names.js";
 import {
   branches,
   branchOf,
@@ -123,10 +123,7 @@ function describe({ token, drafters, rejected, number }) {
   const rows = [["p (target)", probability(facts.p)]];
   if (facts.drafter !== null) {
     rows.push(["q (drafter)", facts.q === null ? "point mass" : probability(facts.q)]);
-    rows.push(
-      ["drafter", drafterName(drafters[facts.drafter] ?? "")],
-      ["draft position", facts.depth],
-    );
+    rows.push(["drafter", nameOf(drafters[facts.drafter] ?? "")], ["draft position", facts.depth]);
   }
   if (facts.branch?.length > 1) rows.push(["branch", pathText(facts.branch)]);
   if (facts.tried) rows.push(["rejected here", branches(facts.tried).map(pathText).join("  |  ")]);

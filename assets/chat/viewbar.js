@@ -1,7 +1,7 @@
 /* How replies are shown: the switches, the key of colours, the legend and the theme. */
 
 import { h } from "../shared/dom.js";
-import { drafterName, onNames } from "../shared/names.js";
+import { nameOf, onNames } from "../shared/names.js";
 import { DRAFTER_SLOTS } from "./painter.js";
 import { KINDS, LEGEND } from "./words.js";
 
@@ -97,7 +97,7 @@ export class ViewBar {
     } else if (colour === "drafter") {
       const named = this.drafters.length ? this.drafters : [];
       named.forEach((name, slot) =>
-        marks.push([drafterName(name), `token drafter-${slot % DRAFTER_SLOTS}`]),
+        marks.push([nameOf(name), `token drafter-${slot % DRAFTER_SLOTS}`]),
       );
       marks.push(["target", "token drafter-none"]);
     }

@@ -3,10 +3,10 @@
 import { h, setText } from "../shared/dom.js";
 import { labelled, numberInput, select } from "../shared/fields.js";
 import { seconds, sentence } from "../shared/format.js";
-import { drafterName, modelName } from "../shared/names.js";
 import { Latest, once } from "../shared/requests.js";
 import { resultsOf } from "./results.js";
 
+const TOGETHER = "Together, as chosen above.";
 const BUSY = new Set(["running", "stopping"]);
 
 export class Measure {
@@ -70,23 +70,26 @@ export class Measure {
   }
 
   drawWays() {
-    const { target, drafters: chosen } = this.page.modelBar.pair();
+    const { modelBar } = this.page;
+    const { target, drafters: chosen } = modelBar.pair();
     setText(
       this.lead,
       target
-        ? `Each prompt is answered by ${modelName(target)} alone before and after each drafter's turn, with your settings. Chat messages wait their turn meanwhile.`
+        ? `Each prompt is answered by ${modelBar.target.labelOf(target)} alone before and after each drafter's turn, with your settings. Chat messages wait their turn meanwhile.`
         : "Choose a target first.",
     );
-    const usable = this.page.modelBar.drafters.options.filter((option) => option.reason === null);
-    const ways = usable.map((option) => [[option.value], option.label, option.detail]);
+    const usable = modelBar.drafters.options.filter((option) => option.reason === null);
+    const ways = usable.map(({ value, label, detail }) => {
+      const text = modelBar.tuning.isSet(value) ? `As it is set above. ${detail}` : detail;
+      return { drafters: modelBar.tuning.chosen([value]), label, text };
+    });
     if (chosen.length > 1) {
-      const labels = chosen.map(drafterName);
-      ways.unshift([chosen, labels.join(" + "), "Together, as chosen above."]);
+      const labels = chosen.map(({ value }) => modelBar.drafters.labelOf(value));
+      ways.unshift({ drafters: chosen, label: labels.join(" + "), text: TOGETHER });
     }
-    const wanted = chosen.length ? new Set([JSON.stringify(chosen)]) : new Set(['["ngram"]']);
-    for (const value of chosen) wanted.add(JSON.stringify([value]));
+    const wanted = new Set(chosen.length ? chosen.map(({ value }) => value) : ["ngram"]);
     this.ways.replaceChildren(...ways.map((way) => wayBox(way, wanted)));
-    this.start.disabled = !target || this.page.modelBar.stale;
+    this.start.disabled = !target || modelBar.stale;
   }
 
   drawForm() {
@@ -137,26 +140,26 @@ export class Measure {
     this.meter.style.width = `${total ? (100 * done) / total : 0}%`;
   }
 
-  showAdvice({ sentence: text, recommended, target }) {
+  showAdvice({ sentence: text, chosen, target }) {
     this.advice.hidden = !text;
     if (!text) return;
-    const use = () => this.apply(target, recommended);
+    const use = () => this.apply(target, chosen);
     this.advice.replaceChildren(h("p", {}, text));
-    if (recommended === null) return; // not settled: measure more prompts
-    const label = recommended.length ? "Use this" : "Use plain decoding";
+    if (chosen === null) return; // not settled: measure more prompts
+    const label = chosen.length ? "Use this" : "Use plain decoding";
     this.advice.append(
       h("button", { type: "button", class: "button primary", onclick: use }, label),
     );
   }
 
   /** What is recommended becomes what is loaded; drafting is on auto then. */
-  async apply(target, drafters) {
+  async apply(target, chosen) {
     const { attempt, close, modelBar, settings } = this.page;
     close();
     modelBar.target.setValues([target]);
-    modelBar.chooseDrafters(drafters);
+    modelBar.choose(chosen);
     await attempt(async () => {
-      if (drafters.length) {
+      if (chosen.length) {
         await settings.change({ speculate: "auto" });
       }
       await modelBar.refresh();
@@ -165,9 +168,10 @@ export class Measure {
   }
 }
 
-function wayBox([values, label, detail], wanted) {
-  const value = JSON.stringify(values);
-  const box = h("input", { type: "checkbox", value, checked: wanted.has(value) });
-  const text = h("span", { class: "row-text" }, h("b", {}, label), h("small", {}, detail));
-  return h("label", { class: "lab-way" }, box, text);
+/** wanted: values of the drafters that are chosen; a way of several is what is chosen. */
+function wayBox({ drafters, label, text }, wanted) {
+  const checked = drafters.length > 1 || wanted.has(drafters[0].value);
+  const box = h("input", { type: "checkbox", value: JSON.stringify(drafters), checked });
+  const words = h("span", { class: "row-text" }, h("b", {}, label), h("small", {}, text));
+  return h("label", { class: "lab-way" }, box, words);
 }

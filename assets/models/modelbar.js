@@ -7,7 +7,7 @@
 import { Combobox } from "./combobox.js";
 import { h } from "../shared/dom.js";
 import { bytes, count, sentence, times } from "../shared/format.js";
-import { drafterName, learnNames, modelName } from "../shared/names.js";
+import { learnNames, nameOf, onNames } from "../shared/names.js";
 import { Latest, once } from "../shared/requests.js";
 import { Tuning } from "./tuning.js";
 
@@ -48,6 +48,9 @@ export class ModelBar {
     this.requests = new Latest();
     this.fresh = Promise.resolve();
     this.stale = true;
+    onNames(() => {
+      if (!this.engine.progress) this.showLoaded(this.engine);
+    });
   }
 
   /** The first choice shown: what is loaded, else what was loaded last; later on the user's. */
@@ -60,22 +63,24 @@ export class ModelBar {
   }
 
   chooseFirst(engine, preferences) {
-    const fresh = { target: preferences.target, drafters: preferences.drafters };
-    if (!preferences.target) fresh.drafters = ["ngram"];
-    const pair = engine.pair ?? fresh;
-    this.target.setValues(pair.target ? [pair.target] : []);
-    this.drafters.setValues(this.tuning.adopt(pair.drafters));
+    const target = engine.pair ? engine.pair.target : preferences.target;
+    const last = preferences.target ? preferences.chosen : [{ value: "ngram" }];
+    this.target.setValues(target ? [target] : []);
+    this.drafters.setValues(this.tuning.adopt(engine.chosen ?? last));
   }
 
+  /** What is chosen; drafters with what is set of them. */
   pair() {
-    const drafters = this.tuning.expressions(this.drafters.values);
+    const drafters = this.tuning.chosen(this.drafters.values);
     return { target: this.target.values[0] ?? null, drafters };
   }
 
   /** Whether the dropdowns show what is loaded. */
   isLoaded() {
-    const { loaded, loaded_pair: pair } = this.engine;
-    return Boolean(loaded) && JSON.stringify(this.pair()) === JSON.stringify(pair);
+    const { loaded, loaded_pair: pair, loaded_chosen: chosen } = this.engine;
+    if (!loaded || !pair) return false;
+    const { target, drafters } = this.pair();
+    return target === pair.target && JSON.stringify(drafters) === JSON.stringify(chosen);
   }
 
   /** Whether it was loaded with the settings as they are now. */
@@ -85,7 +90,7 @@ export class ModelBar {
       return false;
     }
     const several = this.pair().drafters.length > 1;
-    return !several || request.drafter.startsWith(`${this.settings.combination}(`);
+    return !several || this.engine.loaded.kind === this.settings.combination;
   }
 
   settingsChanged(settings) {
@@ -135,8 +140,6 @@ export class ModelBar {
   }
 
   showOptions(options) {
-    learnNames([...options.targets, ...options.drafters]);
-    if (!this.engine.progress) this.showLoaded(this.engine);
     this.targets = options.targets;
     this.target.setOptions(options.targets);
     this.drafters.setOptions(options.drafters);
@@ -153,10 +156,9 @@ export class ModelBar {
     this.drawButton();
   }
 
-  /** Choose drafters by their expressions. */
-  chooseDrafters(expressions) {
-    this.drafters.setValues(this.tuning.adopt(expressions));
-    this.tuning.drawn = "";
+  /** chosen: drafters as in pair(). */
+  choose(chosen) {
+    this.drafters.setValues(this.tuning.adopt(chosen));
     this.draftersChanged();
   }
 
@@ -195,6 +197,7 @@ export class ModelBar {
 
   show(engine) {
     this.engine = engine;
+    learnNames(engine.names);
     if (engine.progress) this.showProgress(engine.progress);
     else this.showLoaded(engine);
     this.drawButton();
@@ -232,14 +235,14 @@ export class ModelBar {
   showLoaded({ loaded, error }) {
     if (error) {
       const rest = loaded
-        ? ` ${modelName(loaded.target.id)} is still loaded.`
+        ? ` ${nameOf(loaded.target.id)} is still loaded.`
         : " Nothing is loaded. Choose another model and press Load.";
       this.showMessage("error", `${sentence(error.message)}${rest}`);
     } else if (loaded) {
       const { target, drafters, memory_bytes: memory, notices, strict_width: width } = loaded;
       const names = drafters.map(drafterText).join(", ") || "no drafter";
       const parts = [
-        `${modelName(target.id)} with ${names}`,
+        `${nameOf(target.id)} with ${names}`,
         `context ${count(target.context_length)}`,
         `${bytes(memory)} in memory`,
       ];
@@ -260,9 +263,8 @@ export class ModelBar {
 }
 
 /** Its name, and for an ensemble what each of its members takes. */
-function drafterText({ name, memory_bytes: memory, members = [] }) {
-  if (members.length < 2) return drafterName(name);
-  const kind = name.slice(0, name.indexOf("("));
+function drafterText({ name, kind, memory_bytes: memory, members = [] }) {
+  if (members.length < 2) return nameOf(name);
   const texts = members.map((one) => `${drafterText(one)}${sizeText(one)}`);
   return `${kind} of ${texts.join(", ")} (${bytes(memory)} together)`;
 }

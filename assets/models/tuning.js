@@ -1,30 +1,10 @@
-/* Settings of single drafters: what stands in their expressions, and the controls for it. */
+/* Settings of single drafters, and the controls for them. What stands in the expression of a drafter
+   is the server's: here is what was chosen, { value, tree, layers, siblings }. */
 
 import { h } from "../shared/dom.js";
 
 const MOST_NODES = 64;
-
-/** The expression of a drafter of the list with its settings: { tree, layers, siblings }. */
-export function compose(value, { tree = 0, layers = "", siblings = false } = {}) {
-  const [kind, ...rest] = value.split(":");
-  let text = value;
-  if (tree > 0) text = [kind, `tree=${tree}`, ...rest].join(":");
-  if (layers) text = `${kind}:${layers}`;
-  return siblings ? `tree(${text})` : text;
-}
-
-/** The other way: [what the list calls it, its settings]. */
-export function parse(expression) {
-  const wrapped = /^tree\((.*)\)$/s.exec(expression);
-  const settings = wrapped ? { siblings: true } : {};
-  const [kind, first, ...rest] = (wrapped?.[1] ?? expression).split(":");
-  const nodes = /^tree=(\d+)$/.exec(first ?? "");
-  if (nodes) return [[kind, ...rest].join(":"), { ...settings, tree: Number(nodes[1]) }];
-  if (kind === "early-exit" && /^(skip|first)=/.test(first ?? "")) {
-    return [kind, { ...settings, layers: first }];
-  }
-  return [wrapped?.[1] ?? expression, settings];
-}
+const UNSET = { tree: 0, layers: "", siblings: false };
 
 const CONTROLS = {
   tree: (value, changed) => {
@@ -69,15 +49,21 @@ export class Tuning {
     this.drawn = "";
   }
 
-  /** Take the settings out of expressions; what remains are values of the list. */
-  adopt(expressions) {
-    const parsed = expressions.map(parse);
-    for (const [value, settings] of parsed) this.settings.set(value, settings);
-    return parsed.map(([value]) => value);
+  /** Take over the settings of chosen drafters; what remains are values of the list. */
+  adopt(chosen) {
+    for (const { value, ...settings } of chosen) this.settings.set(value, settings);
+    this.drawn = "";
+    return chosen.map(({ value }) => value);
   }
 
-  expressions(values) {
-    return values.map((value) => compose(value, this.settings.get(value)));
+  /** The other way: always every setting, in one order. */
+  chosen(values) {
+    return values.map((value) => ({ value, ...UNSET, ...this.settings.get(value) }));
+  }
+
+  isSet(value) {
+    const [chosen] = this.chosen([value]);
+    return Object.entries(UNSET).some(([name, unset]) => chosen[name] !== unset);
   }
 
   /** The controls of the chosen ones among the options. */

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 import { ModelBar } from "../../../assets/models/modelbar.js";
+import { learnNames } from "../../../assets/shared/names.js";
 import { newPage, settle } from "../dom.js";
 import { LateServer } from "../server.js";
 
@@ -17,7 +18,8 @@ const lists = (...drafters) => ({
   drafters: drafters.map((one) => option(...[one].flat())),
 });
 const drafterButton = () => root.querySelector("#drafter-box .box-button");
-const PREFERENCES = { target: "small", drafters: ["model:tiny"], settings: {} };
+const chosen = (value, more = {}) => ({ value, tree: 0, layers: "", siblings: false, ...more });
+const PREFERENCES = { target: "small", chosen: [chosen("model:tiny")], settings: {} };
 
 beforeEach(async () => {
   root = newPage();
@@ -48,7 +50,7 @@ test("the lists of the last target stay, whichever answer comes last", async () 
     bar.drafters.options.map(({ value }) => value),
     ["model:tiny", "ngram"],
   );
-  assert.deepEqual(bar.pair(), { target: "small", drafters: ["model:tiny"] });
+  assert.deepEqual(bar.pair(), { target: "small", drafters: [chosen("model:tiny")] });
 });
 
 test("drafters of the target before can be neither chosen nor loaded", async () => {
@@ -93,7 +95,7 @@ test("without an answer the target goes back to the one that the lists are of", 
   const failed = assert.rejects(chooseTarget("large"));
   await server.refuse("options");
   await failed;
-  assert.deepEqual(bar.pair(), { target: "small", drafters: ["model:tiny"] });
+  assert.deepEqual(bar.pair(), { target: "small", drafters: [chosen("model:tiny")] });
   assert.equal(load.disabled, false);
 });
 
@@ -112,4 +114,47 @@ test("a choice that is not loaded yet outlives a new session", async () => {
   bar.start({ loaded: null, progress: null, error: null, pair: null }, PREFERENCES);
   await server.answer("options", lists("ngram"));
   assert.equal(bar.pair().target, "large");
+});
+
+/** What is loaded, as the server tells it. */
+const loaded = (drafters, more) => ({
+  ...{ progress: null, error: null, names: { small: "Small 1B", "model:tiny": "Tiny" } },
+  pair: { target: "small" },
+  loaded_pair: { target: "small" },
+  chosen: drafters,
+  loaded_chosen: drafters,
+  loaded: {
+    ...{ target: { id: "small", context_length: 8 }, drafters: [], memory_bytes: 0, notices: [] },
+    ...{ predicted: {}, has_chat_template: true, strict_width: null, request: {}, kind: "" },
+    ...more,
+  },
+});
+const status = () => root.querySelector("#engine-status").textContent;
+
+test("a drafter that is set otherwise is not what is loaded", () => {
+  bar.show(loaded([chosen("model:tiny")]));
+  assert.equal(bar.isCurrent(), true);
+  bar.choose([chosen("model:tiny", { siblings: true })]);
+  assert.equal(bar.isCurrent(), false);
+  bar.show(loaded([chosen("model:tiny", { siblings: true })]));
+  assert.equal(bar.isCurrent(), true);
+});
+
+test("several drafters are current when they are combined as the settings say", () => {
+  bar.choose([chosen("model:tiny"), chosen("ngram")]);
+  bar.show(loaded(bar.pair().drafters, { kind: "vote" }));
+  bar.settingsChanged({ combination: "first" });
+  assert.deepEqual([bar.isLoaded(), bar.isCurrent()], [true, false]);
+  bar.settingsChanged({ combination: "vote" });
+  assert.equal(bar.isCurrent(), true);
+});
+
+test("what is loaded is called as the server says, and anew when that changes", () => {
+  const member = (name, size) => ({ name, kind: "model", memory_bytes: size, members: [] });
+  const members = [member("model:tiny", 2e6), member("ngram", 0)];
+  const vote = { name: "vote(model:tiny,ngram)", kind: "vote", memory_bytes: 2e6, members };
+  bar.show(loaded([], { drafters: [vote], kind: "vote" }));
+  assert.match(status(), /^Small 1B with vote of Tiny 2 MB, ngram \(2 MB together\)/);
+  learnNames({ ngram: "n-gram lookup" });
+  assert.match(status(), /vote of Tiny 2 MB, n-gram lookup/);
 });

@@ -1,28 +1,26 @@
-/* Names of drafters: the same table as for the server's rules, tests/app/test_names.py. */
+/* Names of drafters and models: as the server tells them. */
 
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 
-import { drafterName, learnNames, modelName, onNames } from "../../../assets/shared/names.js";
+import { learnNames, nameOf, onNames } from "../../../assets/shared/names.js";
 
-const table = JSON.parse(await readFile(new URL("../names.json", import.meta.url), "utf8"));
-learnNames(Object.entries(table.labels).map(([value, label]) => ({ value, label })));
-
-for (const [expression, name] of table.names) {
-  test(`${expression} is called ${name}`, () => assert.equal(drafterName(expression), name));
-}
-
-test("a target is called as in its list, else by its file", () => {
-  assert.equal(modelName("starter"), "SmolLM2 135M");
-  assert.equal(modelName("/models/x.gguf"), "x");
+test("something is called as the server told, else as it is written", () => {
+  learnNames({ "model:small": "Small 30M", starter: "SmolLM2 135M" });
+  assert.deepEqual(
+    ["model:small", "starter", "vote(ngram,x)", "constructor", "__proto__"].map(nameOf),
+    ["Small 30M", "SmolLM2 135M", "vote(ngram,x)", "constructor", "__proto__"],
+  );
 });
 
 test("what shows names hears of new ones, and of nothing else", () => {
   let heard = 0;
   onNames(() => heard++);
-  learnNames([{ value: "starter", label: "SmolLM2 135M" }]);
+  learnNames({ "model:small": "Small 30M" });
+  learnNames(undefined); // an event that names nothing
   assert.equal(heard, 0);
-  learnNames([{ value: "model:late", label: "Late" }]);
-  assert.deepEqual([heard, drafterName("model:late")], [1, "Late"]);
+  learnNames({ "model:late": "Late" });
+  assert.deepEqual([heard, nameOf("model:late")], [1, "Late"]);
+  learnNames({ "model:late": "Later" });
+  assert.deepEqual([heard, nameOf("model:late")], [2, "Later"]);
 });
