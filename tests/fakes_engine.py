@@ -234,7 +234,7 @@ class FakeEngine:
             8192,
             49152,
         )
-        names = re.findall(r"[a-z]+(?:-[a-z]+)?(?::[\w.-]+)?", request.drafter or "")
+        names = re.findall(r"[a-z]+(?:-[a-z]+)?(?::[\w.=+-]+)?", request.drafter or "")
         drafters = tuple(
             DrafterSummary(name, name, 0 if name == "ngram" else 50_000_000)
             for name in names
