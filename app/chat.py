@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from app.conversations import Conversations, StoredMessage
+from app.names import Names, drafters_in
 from app.preferences import PreferencesFile
 from app.session import Event, Session, Sessions
 from app.settings import EARLIER_CHARACTERS
@@ -30,13 +31,15 @@ class Chat:
         store: Conversations,
         preferences: PreferencesFile,
         sessions: Sessions,
+        names: Names,
     ) -> None:
         self._engine = engine
         self._store = store
         self._preferences = preferences
         self._sessions = sessions
+        self._names = names
         self._lock = threading.RLock()
-        self._writer = Writer(engine, store, sessions.to_conversation, self._lock)
+        self._writer = Writer(engine, store, self._publish, self._lock)
 
     @property
     def problem(self) -> str:
@@ -55,9 +58,12 @@ class Chat:
                 conversation = None
             stored = () if conversation is None else self._store.messages(conversation)
             session.show(conversation, order)
+            drawn = [self._drawn(message) for message in stored]
+            named = [one for message in drawn for one in drafters_in(message["details"])]
             return {
                 "conversation": conversation,
-                "messages": [self._drawn(message) for message in stored],
+                "messages": drawn,
+                "names": self._names.table(named),
                 "seq": session.head,
             }
 
@@ -209,7 +215,10 @@ class Chat:
         return asdict(message) | drawn | {"streaming": not live.finished}
 
     def _publish(self, conversation: int, event: Event) -> None:
-        self._sessions.to_conversation(conversation, event)
+        """With what the drafters are called that it names."""
+        drafters = drafters_in(event.get("details", event))
+        named = {"names": self._names.table(drafters)} if drafters else {}
+        self._sessions.to_conversation(conversation, event | named)
 
 
 def _history(messages: Sequence[StoredMessage]) -> tuple[Message, ...]:

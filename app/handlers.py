@@ -15,11 +15,13 @@ from typing import Any
 from app.chat import FIRST_PAGE, Chat
 from app.chat_file import advice
 from app.choices import drafter_options, target_options
+from app.chosen import chosen_json, expressions
 from app.departures import Departures
 from app.lab_actions import LabActions
 from app.loading import Loading
 from app.model_downloads import DownloadActions, ModelDownloads
 from app.model_service import ModelService
+from app.names import Names
 from app.preferences import PreferencesFile
 from app.requests import (
     BadRequestError,
@@ -68,6 +70,7 @@ class Services:
     folder: DataFolder
     lab: LabActions
     departures: Departures
+    names: Names
     problems: tuple[str, ...] = ()
 
     @property
@@ -131,7 +134,7 @@ class Handlers:
             "chat": services.chat.open(session, conversation),
             "conversations": services.chat.conversations(),
             "engine": services.loading.state(),
-            "preferences": services.preferences.current.to_json(),
+            "preferences": self._preferences(),
             "problem": services.problem,
             "fields": [asdict(field) for field in FIELDS],
             "downloads": self._downloads.state(),
@@ -229,9 +232,11 @@ class Handlers:
     def _options(self, session: Session, arguments: Arguments) -> Any:
         service, target = self._services.models, arguments["target"]
         models, trained = service.models(), () if target is None else service.trained(target)
+        targets = target_options(models)
         drafters = drafter_options(models, target, service.obstacle, trained, service.note)
+        self._services.names.learn([*targets, *drafters])
         return {
-            "targets": [asdict(option) for option in target_options(models)],
+            "targets": [asdict(option) for option in targets],
             "drafters": [asdict(option) for option in drafters],
         }
 
@@ -290,6 +295,11 @@ class Handlers:
         delete_data(self._services.folder, arguments["name"])
         return training_options(self._services.models, self._services.folder)
 
+    def _preferences(self) -> dict[str, Any]:
+        """chosen: the drafters as the page shows them."""
+        preferences = self._services.preferences.current
+        return preferences.to_json() | {"chosen": chosen_json(preferences.drafters)}
+
 
 def _wanted(payload: Any) -> int:
     """The number of the first event that is asked for. BadRequestError."""
@@ -303,4 +313,4 @@ def _error(kind: str, message: str) -> dict[str, Any]:
 def _pair(arguments: Arguments) -> tuple[str, tuple[str, ...]]:
     if not arguments["target"]:
         raise BadOptionError("choose a target first")
-    return arguments["target"], tuple(arguments["drafters"])
+    return arguments["target"], expressions(arguments["drafters"])

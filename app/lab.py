@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from app.chosen import chosen_json
 from app.loading import Loading
 from app.preferences import PreferencesFile
 from app.session import Sessions
@@ -67,7 +68,7 @@ class LabState(TaskState):
     """problems: drafters left out.
 
     recommended: drafters to choose, empty for plain decoding; None before there is advice, and
-    where the noise is as large as the effect.
+    where the noise is as large as the effect. chosen: the same as the page chooses them.
     predictions: label and expected speed-up of each drafter that was tried in short replies.
     """
 
@@ -79,6 +80,7 @@ class LabState(TaskState):
     figures: tuple[dict[str, Any], ...] = ()
     sentence: str = ""
     recommended: tuple[str, ...] | None = None
+    chosen: tuple[dict[str, Any], ...] | None = None
     problems: tuple[str, ...] = ()
     predictions: tuple[tuple[str, float], ...] = ()
 
@@ -187,6 +189,7 @@ class Lab:
             seconds_left=None,
             sentence=sentence,
             recommended=recommended,
+            chosen=None if recommended is None else tuple(chosen_json(recommended)),
             error="" if samples else "; ".join(problems),
         )
 

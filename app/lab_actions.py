@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from app.choices import drafter_options
+from app.chosen import expressions
 from app.conversations import Conversations
 from app.lab import Lab, LabDrafter, LabRequest
 from app.lab_prompts import MOST_PROMPTS, chosen_prompts
 from app.model_service import ModelService
-from app.names import drafter_name
+from app.names import Names
 from app.race import Race
 from app.session import Session
 from engine.data.errors import BadOptionError
@@ -21,11 +22,14 @@ Arguments = dict[str, Any]
 class LabActions:
     """The two never measure at the same time: the engine does one thing after the other."""
 
-    def __init__(self, lab: Lab, race: Race, models: ModelService, store: Conversations) -> None:
+    def __init__(
+        self, lab: Lab, race: Race, models: ModelService, store: Conversations, names: Names
+    ) -> None:
         self._lab = lab
         self._race = race
         self._models = models
         self._store = store
+        self._names = names
 
     def table(self) -> dict[str, Callable[[Session, Arguments], Any]]:
         return {
@@ -72,13 +76,12 @@ class LabActions:
     def _stop_race(self, session: Session, arguments: Arguments) -> None:
         self._race.task.stop()
 
-    def _drafters(self, target: str, chosen: list[list[str]]) -> tuple[LabDrafter, ...]:
+    def _drafters(self, target: str, chosen: list[list[Any]]) -> tuple[LabDrafter, ...]:
         """chosen: lists of drafters, each list one way to draft. Names as in the dropdown."""
         trained = self._models.trained(target)
         options = drafter_options(self._models.models(), target, self._models.obstacle, trained)
-        labels = {option.value: option.label for option in options}
-        ways = dict.fromkeys(tuple(way) for way in chosen if way)
+        self._names.learn(options)
+        ways = dict.fromkeys(expressions(way) for way in chosen if way)
         return tuple(
-            self._lab.drafter(way, " + ".join(drafter_name(name, labels) for name in way))
-            for way in ways
+            self._lab.drafter(way, " + ".join(map(self._names.of_drafter, way))) for way in ways
         )

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
+from app.chosen import chosen_json
+from app.names import Names
 from app.preferences import PreferencesFile
 from app.session import Sessions
-from engine.data.errors import EngineError, RequestError
-from engine.data.loaded import LoadedSummary
+from engine.data.errors import BadOptionError, EngineError, RequestError
+from engine.data.loaded import DrafterSummary, LoadedSummary
 from engine.data.request import LoadRequest
+from engine.drafters.parse import parse_expression
 from engine.process.messages import LoadProgress
 from engine.process.protocols import Loader
 
@@ -23,10 +26,13 @@ class Loading:
     """`state` is what a page draws of it; every change is broadcast, whoever made it: a load, an
     engine that died or came back, a reply that taught how much drafting gains."""
 
-    def __init__(self, engine: Loader, preferences: PreferencesFile, sessions: Sessions) -> None:
+    def __init__(
+        self, engine: Loader, preferences: PreferencesFile, sessions: Sessions, names: Names
+    ) -> None:
         self._engine = engine
         self._preferences = preferences
         self._sessions = sessions
+        self._names = names
         self._lock = threading.Lock()
         self._announcing = threading.Lock()
         self._busy = False
@@ -38,15 +44,21 @@ class Loading:
         engine.on_change(self._engine_changed)
 
     def state(self) -> dict[str, Any]:
-        """pair: what was asked for last; loaded_pair: what came of it, as the dropdowns name it."""
+        """pair: what was asked for last; loaded_pair: what came of it, as the dropdowns name it.
+
+        chosen, loaded_chosen: the drafters of both as the page shows them (app/chosen.py).
+        """
         loaded = self._engine.loaded
         return {
             "k": "engine",
             "pair": self._pair,
             "loaded_pair": self._loaded_pair,
+            "chosen": _chosen(self._pair),
+            "loaded_chosen": _chosen(self._loaded_pair),
             "progress": self._progress,
             "error": self._error,
             "loaded": None if loaded is None else _summary(loaded),
+            "names": {} if loaded is None else self._named(loaded),
         }
 
     def memory_in_use(self) -> int:
@@ -113,6 +125,10 @@ class Loading:
                 self._busy = False
             self._announce()
 
+    def _named(self, loaded: LoadedSummary) -> dict[str, str]:
+        drafters = [name for one in loaded.drafters for name in _all_names(one)]
+        return self._names.table(drafters, [loaded.target.id])
+
     def _on_progress(self, progress: LoadProgress) -> None:
         self._progress = {"label": progress.label, "fraction": progress.fraction}
         self._announce()
@@ -130,6 +146,35 @@ class Loading:
 
 
 def _summary(loaded: LoadedSummary) -> dict[str, Any]:
-    """For the page. Of the speeds only what was predicted: JSON has no integer keys."""
-    summary = asdict(replace(loaded, speed=None))
-    return summary | {"predicted": dict(loaded.predicted), "memory_bytes": loaded.memory_bytes}
+    """For the page. Of the speeds only what was predicted: JSON has no integer keys.
+
+    kind: of everything that drafts, together; of each drafter, its own.
+    """
+    drafter = loaded.request.drafter
+    return asdict(replace(loaded, speed=None)) | {
+        "predicted": dict(loaded.predicted),
+        "memory_bytes": loaded.memory_bytes,
+        "kind": "" if drafter is None else _kind(drafter),
+        "drafters": [_drafter_summary(one) for one in loaded.drafters],
+    }
+
+
+def _drafter_summary(drafter: DrafterSummary) -> dict[str, Any]:
+    members = [_drafter_summary(member) for member in drafter.members]
+    return asdict(drafter) | {"kind": _kind(drafter.name), "members": members}
+
+
+def _kind(expression: str) -> str:
+    """ "" for a name that is no expression."""
+    try:
+        return parse_expression(expression).kind
+    except BadOptionError:
+        return ""
+
+
+def _all_names(drafter: DrafterSummary) -> list[str]:
+    return [drafter.name, *(name for one in drafter.members for name in _all_names(one))]
+
+
+def _chosen(pair: dict[str, Any] | None) -> list[dict[str, Any]] | None:
+    return None if pair is None else chosen_json(pair["drafters"])

@@ -10,6 +10,7 @@ from typing import Any
 
 from app.lab import no_process
 from app.loading import Loading
+from app.names import Names
 from app.preferences import PreferencesFile
 from app.session import Sessions
 from app.task import Task, TaskState
@@ -62,12 +63,14 @@ class Race:
         loading: Loading,
         preferences: PreferencesFile,
         sessions: Sessions,
+        names: Names,
     ) -> None:
         busy = "a race is being run: wait until it is done, or stop it"
         self.task = Task("race", busy, RaceState(), sessions)
         self._engine = EngineUnderTest(engine.generate, self.task.is_stopped, no_process)
         self._loading = loading
         self._preferences = preferences
+        self._names = names
 
     def start(self, text: str) -> None:
         """Returns at once. RequestError when nothing is loaded, or nothing that drafts."""
@@ -78,7 +81,7 @@ class Race:
             raise RequestError("no model is loaded: choose a target and press Load")
         if not loaded["drafters"]:
             raise RequestError("no drafter is loaded: choose one and press Load")
-        names = " + ".join(one["name"] for one in loaded["drafters"])
+        names = " + ".join(self._names.of_drafter(one["name"]) for one in loaded["drafters"])
         first = RaceState(doing="plain decoding", prompt=text)
         self.task.start(first, lambda: self._run(text, names))
 

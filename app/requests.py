@@ -87,6 +87,15 @@ def table(name: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
+def drafter(name: str, value: Any) -> str | dict[str, Any]:
+    """Its expression, or a row of the list of drafters and what is set of it."""
+    if isinstance(value, str):
+        return str(word(name, value))
+    if not isinstance(value, dict):
+        raise BadRequestError(f"{name} must be text or a table")
+    return checked_arguments(value, _CHOSEN)
+
+
 def nullable(check: Check) -> Check:
     """None passes, where the page says so; a missing value does not."""
     return lambda name, value: None if value is None else check(name, value)
@@ -114,7 +123,13 @@ _TRAINING: dict[str, Check] = {
     "draft_vocab": Optional(whole),
     "depth": Optional(whole),
 }
-_PAIR: dict[str, Check] = {"target": nullable(word), "drafters": many(word)}
+_CHOSEN: dict[str, Check] = {
+    "value": word,
+    "tree": Optional(whole),
+    "layers": Optional(word),
+    "siblings": Optional(flag),
+}
+_PAIR: dict[str, Check] = {"target": nullable(word), "drafters": many(drafter)}
 
 ARGUMENTS: dict[str, dict[str, Check]] = {
     "open": {"conversation": nullable(identity), "order": Optional(whole)},
@@ -150,7 +165,7 @@ ARGUMENTS: dict[str, dict[str, Check]] = {
     "train_delete": {"name": word},
     "lab_start": {
         "target": nullable(word),
-        "drafters": many(many(word)),
+        "drafters": many(many(drafter)),
         "source": word,
         "pasted": text(MESSAGE_LENGTH),
         "count": whole,

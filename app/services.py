@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from app.chat import Chat
+from app.choices import target_options
 from app.conversations import Conversations
 from app.departures import Departures
 from app.handlers import Services
@@ -15,6 +16,7 @@ from app.lab_actions import LabActions
 from app.loading import Loading
 from app.model_downloads import ModelDownloads
 from app.model_service import ModelService
+from app.names import Names
 from app.preferences import PreferencesFile
 from app.race import Race
 from app.session import Sessions
@@ -55,9 +57,10 @@ class Application:
         problem = set_aside_catalogue(folder)
         preferences = PreferencesFile(folder.preferences_file)
         sessions = Sessions()
-        loading = Loading(engine, preferences, sessions)
+        names = Names(lambda news: sessions.broadcast({"k": "names", "names": news}))
+        loading = Loading(engine, preferences, sessions, names)
         training = Training(folder, sessions, trainer)
-        chat = Chat(engine, self._store, preferences, sessions)
+        chat = Chat(engine, self._store, preferences, sessions, names)
         self.services = Services(
             chat=chat,
             loading=loading,
@@ -70,12 +73,14 @@ class Application:
             folder=folder,
             lab=LabActions(
                 Lab(engine, loading, preferences, sessions),
-                Race(engine, loading, preferences, sessions),
+                Race(engine, loading, preferences, sessions, names),
                 models,
                 self._store,
+                names,
             ),
             problems=(problem,) if problem else (),
             departures=Departures(chat.leave),
+            names=names,
         )
 
     def load_last(self) -> None:
@@ -85,11 +90,12 @@ class Application:
         if preferences.target is None:
             drafters = ("ngram",)
         try:
-            here = {model.id for model in self._models.models() if model.downloaded}
+            models = self._models.models()
         except EngineError as error:  # models.toml, say: the page tells of it as often as it asks
             log.warning("nothing is loaded: %s", error)
             return
-        if target in here:
+        self.services.names.learn(target_options(models))
+        if target in {model.id for model in models if model.downloaded}:
             self.services.loading.start(target, drafters)
 
     def close(self) -> None:

@@ -1,26 +1,31 @@
-/* The page: builds its parts, hands server events to them, and user actions to the server. */
+/* The page: builds its parts, hands server events to them, and user actions to the server.
 
-import { addressed, Chat } from "./chat.js";
-import { Connection } from "./connection.js";
-import { dressDialogs } from "./dialogs.js";
-import { dressButtons } from "./dom.js";
-import { Drafts } from "./drafts.js";
-import { Figures } from "./figures.js";
-import { guardComposition } from "./keys.js";
-import { Lab } from "./lab.js";
-import { Log } from "./log.js";
-import { ModelBar } from "./modelbar.js";
-import { Models } from "./models.js";
-import { InOrder } from "./requests.js";
-import { SettingsForm } from "./settings.js";
-import { Sidebar } from "./sidebar.js";
-import { Kept } from "./storage.js";
-import { Surroundings } from "./surroundings.js";
-import { Tooltip } from "./tooltip.js";
-import { Train } from "./train.js";
-import { Transcript } from "./transcript.js";
-import { ViewBar } from "./viewbar.js";
-import { welcomeParts } from "./welcome.js";
+   The only file that knows every part. Parts are folders by what they are about: chat/, models/,
+   measure/, training/, and frame/ around them. None knows another one: what a part needs of
+   another it is given here. All may use shared/, which knows none of them. */
+
+import { addressed, Chat } from "./chat/chat.js";
+import { Connection } from "./shared/connection.js";
+import { dressDialogs } from "./frame/dialogs.js";
+import { dressButtons } from "./shared/dom.js";
+import { Drafts } from "./chat/drafts.js";
+import { Figures } from "./chat/figures.js";
+import { guardComposition } from "./shared/keys.js";
+import { Lab } from "./measure/lab.js";
+import { Log } from "./frame/log.js";
+import { ModelBar } from "./models/modelbar.js";
+import { Models } from "./models/models.js";
+import { learnNames } from "./shared/names.js";
+import { InOrder } from "./shared/requests.js";
+import { SettingsForm } from "./frame/settings.js";
+import { Sidebar } from "./frame/sidebar.js";
+import { Kept } from "./shared/storage.js";
+import { Surroundings } from "./frame/surroundings.js";
+import { Tooltip } from "./chat/tooltip.js";
+import { Train } from "./training/train.js";
+import { Transcript } from "./chat/transcript.js";
+import { ViewBar } from "./chat/viewbar.js";
+import { welcomeParts } from "./frame/welcome.js";
 
 const PROBLEM_TIME = 60000;
 
@@ -186,6 +191,7 @@ class Page {
   event(event, number) {
     if (this.chat.takes(event)) this.chat.event(event, number);
     else if (event.k === "conversations") this.sidebar.changed(event);
+    else if (event.k === "names") learnNames(event.names);
     else if (event.k === "engine") this.engineChanged(event);
     else if (event.k === "lab") this.lab.measure.show(event);
     else if (event.k === "race") this.lab.race.show(event);
@@ -258,7 +264,7 @@ class Page {
     this.$("#models-dialog").close();
     this.$("#train-dialog").close();
     this.modelBar.target.setValues([target]);
-    if (drafter) this.modelBar.chooseDrafters([drafter]);
+    if (drafter) this.modelBar.choose([{ value: drafter }]);
     await this.attempt(async () => {
       await this.modelBar.targetChanged();
       await this.modelBar.load();

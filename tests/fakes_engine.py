@@ -236,11 +236,11 @@ class FakeEngine:
             8192,
             49152,
         )
-        names = re.findall(r"[a-z]+(?:-[a-z]+)?(?::[\w.-]+)?", request.drafter or "")
+        names = re.findall(r"[a-z]+(?:-[a-z]+)?(?::[\w.=+-]+)?", request.drafter or "")
         drafters = tuple(
             DrafterSummary(name, name, 0 if name == "ngram" else 50_000_000)
             for name in names
-            if name != "first"
+            if name not in ("first", "tree")
         )
         predicted = {"greedy": 1.25, "sampled": 1.5}
         speed = SpeedSummary({1: 0.02, 2: 0.03}, 80.0, 2, True, predicted=predicted)

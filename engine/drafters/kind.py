@@ -62,6 +62,15 @@ class DrafterPlan:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class DrafterSettings:
+    """What can be set of a drafter of the page's list. tree: nodes, 0 for a chain. layers: left
+    out, as "skip=1+2" or "first=8", "" for the usual ones."""
+
+    tree: int = 0
+    layers: str = ""
+
+
 class DrafterKind(ABC):
     """name: in expressions. usage: how it is written. label, description: what the page says.
 
@@ -92,6 +101,16 @@ class DrafterKind(ABC):
     def model_of(self, expression: DrafterExpression) -> str | None:
         """The GGUF that it brings along, as it is referred to; None if it brings none."""
         return None
+
+    def untuned(self, expression: DrafterExpression) -> tuple[DrafterExpression, DrafterSettings]:
+        """As the page's list has it, and what is set of it."""
+        return expression, DrafterSettings()
+
+    def tuned(self, expression: DrafterExpression, settings: DrafterSettings) -> DrafterExpression:
+        """The other way. BadOptionError for what cannot be set of it."""
+        if settings != DrafterSettings():
+            raise BadOptionError(f"{self.name} has neither a tree nor layers to set")
+        return expression
 
     @abstractmethod
     def plan(

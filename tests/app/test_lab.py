@@ -208,7 +208,7 @@ def test_a_race_runs_plain_and_speculative_with_one_seed(page: Page, engine: Fak
     assert "result" in page.ask("race_start", text="hello there")
     event = page.until("race", "done")
     plain, speculative = event["tracks"]
-    assert (plain["name"], speculative["name"]) == ("plain", "ngram")
+    assert (plain["name"], speculative["name"]) == ("plain", "n-gram lookup")
     assert event["speedup"] > 1.0
     assert event["stands_out"] and event["plain_difference"] == 0.0
     assert event["speedup"] <= speculative["stats"]["mean_accepted_length"]

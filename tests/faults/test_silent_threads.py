@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.loading import Loading
+from app.names import Names
 from app.preferences import PreferencesFile
 from app.session import Sessions
 from app.task import Task, TaskState
@@ -19,6 +20,7 @@ from engine.data.request import LoadRequest
 from tests.fakes_engine import FakeEngine
 
 WAIT = 30.0
+NAMES = Names(lambda news: None)
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ class BrokenEngine(FakeEngine):
 
 
 def test_a_load_that_dies_of_a_fault_is_over(tmp_path: Path, faults: list[str]) -> None:
-    loading = Loading(BrokenEngine(), PreferencesFile(tmp_path / "p.json"), Sessions())
+    loading = Loading(BrokenEngine(), PreferencesFile(tmp_path / "p.json"), Sessions(), NAMES)
     for _ in range(2):
         loading.start("starter", ())
         loading.wait(WAIT)
@@ -63,7 +65,7 @@ def test_a_load_that_dies_of_a_fault_is_over(tmp_path: Path, faults: list[str]) 
 
 def test_a_load_is_stopped_from_the_page(tmp_path: Path) -> None:
     sessions = Sessions()
-    loading = Loading(FakeEngine(), PreferencesFile(tmp_path / "p.json"), sessions)
+    loading = Loading(FakeEngine(), PreferencesFile(tmp_path / "p.json"), sessions, NAMES)
     loading.stop()
     loading.start("starter", ("endless",))
     with pytest.raises(RequestError):

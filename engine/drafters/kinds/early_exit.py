@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from engine.data.errors import BadOptionError, UnknownModelError
 from engine.drafters.base import Drafter
 from engine.drafters.expression import DrafterExpression
-from engine.drafters.kind import DrafterKind, DrafterPlan, PlanContext
+from engine.drafters.kind import DrafterKind, DrafterPlan, DrafterSettings, PlanContext
 from engine.drafters.quoting import unquoted
 from engine.files.gguf import GgufInfo, inspect
 from engine.models.memory import ModelPlan
@@ -37,6 +37,20 @@ class EarlyExit(DrafterKind):
         if "=" in argument:  # else it is a name
             parse_early_exit(argument)
         return argument
+
+    def untuned(self, expression: DrafterExpression) -> tuple[DrafterExpression, DrafterSettings]:
+        if "=" not in expression.argument:
+            return expression, DrafterSettings()
+        return DrafterExpression(self.name), DrafterSettings(layers=expression.argument)
+
+    def tuned(self, expression: DrafterExpression, settings: DrafterSettings) -> DrafterExpression:
+        if settings.tree:
+            raise BadOptionError(f"{self.name} has no tree to set")
+        if not settings.layers:
+            return expression
+        if expression.argument or "=" not in settings.layers:
+            raise BadOptionError(f"{expression} leaves out layers as skip=1+2 or first=8, or none")
+        return replace(expression, argument=self.normal(settings.layers))
 
     def plan(
         self,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
-from engine.data.errors import UnknownModelError
+from engine.data.errors import BadOptionError, UnknownModelError
 from engine.drafters.expression import DrafterExpression
 from engine.drafters.heads_argument import parse_heads
-from engine.drafters.kind import DrafterKind, PlanContext
+from engine.drafters.kind import DrafterKind, DrafterSettings, PlanContext
 from engine.files.reference import file_of
 from engine.models.trained import TRAINED_KINDS
 
@@ -25,6 +26,18 @@ class HeadsKind(DrafterKind):
     def model_of(self, expression: DrafterExpression) -> str | None:
         file = parse_heads(self.name, expression.argument).file
         return file if file.endswith(".gguf") else None
+
+    def untuned(self, expression: DrafterExpression) -> tuple[DrafterExpression, DrafterSettings]:
+        heads = parse_heads(self.name, expression.argument)
+        plain = str(replace(heads, nodes=0))
+        return replace(expression, argument=plain), DrafterSettings(tree=heads.nodes)
+
+    def tuned(self, expression: DrafterExpression, settings: DrafterSettings) -> DrafterExpression:
+        if settings.layers:
+            raise BadOptionError(f"{self.name} has no layers to set")
+        heads = parse_heads(self.name, expression.argument)
+        written = str(replace(heads, nodes=settings.tree))
+        return replace(expression, argument=self.normal(written))
 
     def nodes(self, expression: DrafterExpression) -> int:
         """Of its trees, 0 for chains."""

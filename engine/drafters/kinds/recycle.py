@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ from engine.data.errors import BadOptionError
 from engine.drafters.base import Drafter, DraftRound, Observation, TargetNeeds
 from engine.drafters.expression import DrafterExpression
 from engine.drafters.heads_argument import MAX_TREE
-from engine.drafters.kind import DrafterKind, DrafterPlan, PlanContext
+from engine.drafters.kind import DrafterKind, DrafterPlan, DrafterSettings, PlanContext
 from engine.drafters.quoting import unquoted
 from engine.drafters.stepping import draft_chain
 from engine.drafters.trees.static_tree import Choice, leaf_count, static_choices
@@ -238,6 +238,16 @@ class Recycle(DrafterKind):
         argument = unquoted(written)
         parse_tree(argument)
         return argument
+
+    def untuned(self, expression: DrafterExpression) -> tuple[DrafterExpression, DrafterSettings]:
+        settings = DrafterSettings(tree=parse_tree(expression.argument))
+        return DrafterExpression(self.name), settings
+
+    def tuned(self, expression: DrafterExpression, settings: DrafterSettings) -> DrafterExpression:
+        if settings.layers:
+            raise BadOptionError(f"{self.name} has no layers to set")
+        argument = f"tree={settings.tree}" if settings.tree else ""
+        return replace(expression, argument=self.normal(argument))
 
     def plan(
         self,

@@ -1,0 +1,68 @@
+/* The foot of a reply: its figures, and what can be done with it. */
+
+import { copyText, h, iconButton } from "../shared/dom.js";
+import { count, length, rate, seconds, share } from "../shared/format.js";
+import { FINISHES } from "./words.js";
+
+const NOT_EXACT =
+  "Typical acceptance kept tokens that the target alone would have drawn more rarely; " +
+  "choose the acceptance Exact in the settings for the target's own distribution";
+
+const IDENTICAL =
+  "Every token was computed with passes that agree bit for bit, so the text does not depend on " +
+  "drafts";
+
+/** actions: { showFigures(entry), regenerate(id) } */
+export function footerOf(entry, actions) {
+  const text = entry.reply.source.text;
+  const figures = h("div", { class: "reply-figures" });
+  for (const [value, title] of figuresOf(entry.details)) {
+    figures.append(h("span", { title }, value));
+  }
+  const buttons = h(
+    "div",
+    { class: "message-buttons" },
+    iconButton("chart", "Show the figures of this reply", () => actions.showFigures(entry)),
+    iconButton("redo", "Write this reply again", () => actions.regenerate(entry.id)),
+    iconButton("copy", "Copy", (event) => copyText(text, event.currentTarget)),
+  );
+  return [figures, buttons];
+}
+
+/** Of how many tokens there are, how fast they came and how many drafts were kept. */
+function speedOf(stats) {
+  const figures = [[`${count(stats.emitted)} tokens`, `in ${count(stats.rounds)} rounds`]];
+  if (stats.tokens_per_second !== null) {
+    const time = `${seconds(stats.decode_seconds)} of decoding`;
+    figures.push([`${rate(stats.tokens_per_second)} tokens/s`, time]);
+  }
+  if (stats.proposed) {
+    const drafts = `${count(stats.accepted)} of ${count(stats.proposed)} drafts accepted`;
+    figures.push([`${share(stats.accepted, stats.proposed)} accepted`, drafts]);
+    const mean = "mean accepted length: tokens per pass of the target";
+    figures.push([`${length(stats.mean_accepted_length)} per round`, mean]);
+  }
+  return figures;
+}
+
+/** [shown, explained] pairs. */
+function figuresOf(details) {
+  const { stats, finish, seed, prompt_tokens: prompt, reused_prompt_tokens: reused } = details;
+  const began = Boolean(stats?.rounds);
+  const figures = began ? speedOf(stats) : [];
+  if (began && prompt !== undefined) {
+    const kept = reused ? `, ${count(reused)} reused` : "";
+    const title = `Prompt of ${count(prompt)} tokens; ${count(reused)} were in memory already`;
+    figures.push([`prompt ${count(prompt)}${kept}`, title]);
+  }
+  if (began && seed !== undefined) {
+    const title =
+      "Set this seed to get the reply again; with speculation on auto, set the coupling to " +
+      "Same text per seed as well";
+    figures.push([`seed ${seed}`, title]);
+  }
+  if (details.exact === false) figures.push(["text changed by typical acceptance", NOT_EXACT]);
+  if (details.identical) figures.push(["identical with and without drafting", IDENTICAL]);
+  if (finish) figures.push([FINISHES[finish] ?? finish, `model ${details.model}`]);
+  return figures;
+}

@@ -1,0 +1,135 @@
+/* One tooltip for all tokens: by pointer, by tap, and by arrow keys inside a reply. */
+
+import { h } from "../shared/dom.js";
+import { probability, visible } from "../shared/format.js";
+import { nameOf } from "../shared/names.js";
+import {
+  branches,
+  branchOf,
+  DEPTH,
+  DRAFT_Q,
+  DRAFTER,
+  KIND,
+  REJECTED,
+  TARGET_P,
+  TEXT,
+} from "../shared/wire.js";
+import { KINDS } from "./words.js";
+
+const GAP = 8;
+
+export class Tooltip {
+  /** tokenOf(element): { token, drafters, rejected } of a token or ghost element, or null. */
+  constructor(tip, area, tokenOf) {
+    this.tip = tip;
+    this.area = area;
+    this.tokenOf = tokenOf;
+    this.active = null;
+    area.addEventListener("pointerover", (event) => {
+      if (event.pointerType !== "touch") this.showFor(event.target);
+    });
+    area.addEventListener("pointerleave", () => this.hide());
+    area.addEventListener("click", (event) => this.showFor(event.target));
+    area.addEventListener("keydown", (event) => this.onKey(event));
+    area.addEventListener("focusout", () => this.hide());
+    area.addEventListener("scroll", () => this.hide(), { passive: true });
+  }
+
+  showFor(target) {
+    const element = target.closest?.(".token, .ghost");
+    if (element) this.show(element);
+    else this.hide();
+  }
+
+  show(element) {
+    const found = this.tokenOf(element);
+    if (!found) return;
+    this.mark(element);
+    this.tip.replaceChildren(...describe(found));
+    this.tip.hidden = false;
+    this.place(element.getClientRects()[0] ?? element.getBoundingClientRect());
+  }
+
+  place(box) {
+    const { offsetWidth: width, offsetHeight: height } = this.tip;
+    const left = Math.max(GAP, Math.min(innerWidth - width - GAP, box.left));
+    const below = box.bottom + GAP;
+    const top = below + height > innerHeight ? box.top - height - GAP : below;
+    this.tip.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
+  }
+
+  hide() {
+    this.mark(null);
+    this.tip.hidden = true;
+  }
+
+  mark(element) {
+    this.active?.classList.remove("active");
+    this.active?.removeAttribute("aria-describedby");
+    this.active = element;
+    element?.classList.add("active");
+  }
+
+  /** Left and right walk through the tokens of the reply that has the focus. */
+  onKey(event) {
+    const body = event.target.closest?.(".reply-body");
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (event.key === "Escape") this.hide();
+    if (!body || !step || event.target !== body) return;
+    event.preventDefault();
+    const tokens = [...body.querySelectorAll(".token")];
+    const from = tokens.indexOf(this.active);
+    const next = tokens[from < 0 ? (step > 0 ? 0 : tokens.length - 1) : from + step];
+    if (!next) return;
+    next.scrollIntoView({ block: "nearest" });
+    this.show(next);
+    body.setAttribute("aria-description", this.tip.innerText);
+  }
+}
+
+/** What a token or a rejected draft (text, drafter, p, q, depth) tells of itself.
+
+   number: of the rejected draft among those of its token. */
+function factsOf(token, rejected, number) {
+  if (rejected) {
+    const [text, drafter, p, q, depth] = rejected;
+    return {
+      kind: "ghost",
+      word: "rejected",
+      text,
+      drafter,
+      p,
+      q,
+      depth,
+      branch: branchOf(token[REJECTED], number),
+    };
+  }
+  return {
+    kind: token[KIND],
+    word: KINDS[token[KIND]].name,
+    text: token[TEXT],
+    drafter: token[DRAFTER],
+    p: token[TARGET_P],
+    q: token[DRAFT_Q],
+    depth: token[DEPTH],
+    tried: token[REJECTED],
+  };
+}
+
+const pathText = (path) => path.map((one) => visible(one[TEXT])).join("");
+
+function describe({ token, drafters, rejected, number }) {
+  const facts = factsOf(token, rejected, number);
+  const rows = [["p (target)", probability(facts.p)]];
+  if (facts.drafter !== null) {
+    rows.push(["q (drafter)", facts.q === null ? "point mass" : probability(facts.q)]);
+    rows.push(["drafter", nameOf(drafters[facts.drafter] ?? "")], ["draft position", facts.depth]);
+  }
+  if (facts.branch?.length > 1) rows.push(["branch", pathText(facts.branch)]);
+  if (facts.tried) rows.push(["rejected here", branches(facts.tried).map(pathText).join("  |  ")]);
+  const list = h("dl");
+  for (const [name, value] of rows) list.append(h("dt", {}, name), h("dd", {}, String(value)));
+  const text = visible(facts.text) || "(part of a character)";
+  const word = h("span", { class: `mark ${facts.kind}` }, facts.word);
+  return [h("div", { class: "tip-head" }, h("code", {}, text), word), list];
+}

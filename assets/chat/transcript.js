@@ -1,0 +1,203 @@
+/* The messages of the conversation, in their order, and the scrolling. */
+
+import { h, setText } from "../shared/dom.js";
+import { UserMessage } from "./usermessage.js";
+import { Reply } from "./reply.js";
+import { footerOf } from "./replyfooter.js";
+import { notesOf } from "./replynotes.js";
+
+const NEAR_END = 48;
+const AT_END = 1;
+
+export class Transcript {
+  /** actions: { regenerate, edit, showFigures, newChat, openSettings, trim, canTrim, saveAgain,
+      bringBack } */
+  constructor({ scroller, list, toEnd }, actions) {
+    this.scroller = scroller;
+    this.list = list;
+    this.toEnd = toEnd;
+    this.actions = actions;
+    this.messages = new Map();
+    this.view = "rendered";
+    this.atEnd = true;
+    this.top = 0;
+    scroller.addEventListener("scroll", () => this.onScroll(), { passive: true });
+    toEnd.addEventListener("click", () => this.scrollToEnd());
+    const resizes = new ResizeObserver(() => this.keepEnd());
+    for (const part of [list, scroller]) resizes.observe(part);
+  }
+
+  /** A message that is being edited stays as it is, if it is still there. */
+  draw(messages) {
+    const edited = [...this.messages.values()].filter(({ isEditing }) => isEditing);
+    this.list.replaceChildren();
+    this.messages.clear();
+    for (const { id, role, content, ...reply } of messages) {
+      const kept = edited.find((one) => one.id === id && one.text === content);
+      if (kept) this.add(kept);
+      else if (role === "user") this.addUser(id, content);
+      else this.drawReply({ id, ...reply });
+    }
+    this.scrollToEnd();
+  }
+
+  /** What is drawn is not the chosen conversation (any more): nothing in it can be pressed. */
+  setStale(stale) {
+    this.list.inert = stale;
+    this.list.classList.toggle("stale", stale);
+    this.list.setAttribute("aria-busy", String(stale));
+  }
+
+  drawReply(message) {
+    const entry = this.addReply(message.id, message.details);
+    entry.reply.source.push(message.tokens);
+    entry.reply.redraw();
+    if (message.streaming) this.setStreaming(entry, true);
+    else this.end(message.id, message.details);
+  }
+
+  get last() {
+    return [...this.messages.values()].at(-1) ?? null;
+  }
+
+  addUser(id, text) {
+    if (this.messages.has(id)) return;
+    this.add(new UserMessage(id, text, this.actions));
+    this.scrollToEnd();
+  }
+
+  add(message) {
+    this.list.append(message.element);
+    this.messages.set(message.id, message);
+  }
+
+  /** The user's last message, null in an empty chat. */
+  lastPrompt() {
+    const asked = [...this.messages.values()].filter((message) => message.role === "user");
+    return asked.at(-1)?.text ?? null;
+  }
+
+  addReply(id, details) {
+    const known = this.messages.get(id);
+    if (known) return known;
+    const body = h("div", {
+      class: "reply-body",
+      tabindex: "0",
+      role: "group",
+      "aria-label": "Reply. Left and right arrow keys walk through its tokens.",
+    });
+    const progress = h("p", { class: "reply-progress" }, "Waiting for the engine");
+    const notes = h("div", { class: "reply-notes" });
+    const footer = h("footer", { class: "reply-footer" });
+    const element = h("article", { class: "message reply", "aria-label": "Reply" });
+    element.append(body, progress, notes, footer);
+    this.list.append(element);
+    const entry = { id, role: "assistant", element, body, progress, notes, footer, details };
+    entry.reply = new Reply(body, this.view);
+    entry.reply.afterDraw = () => this.keepEnd();
+    this.messages.set(id, entry);
+    return entry;
+  }
+
+  start(id, details) {
+    this.setStreaming(this.addReply(id, details), true);
+    this.keepEnd();
+  }
+
+  setStreaming(entry, streaming) {
+    entry.streaming = streaming;
+    entry.element.classList.toggle("streaming", streaming);
+    entry.element.setAttribute("aria-busy", String(streaming));
+    entry.progress.hidden = !streaming || entry.reply.source.tokens.length > 0;
+  }
+
+  setProgress(id, text) {
+    const entry = this.messages.get(id);
+    if (entry) setText(entry.progress, text);
+  }
+
+  /** Tokens from number `at` on; false if some before them are missing. */
+  push(id, at, tokens, drafters) {
+    const entry = this.messages.get(id);
+    if (!entry) return false;
+    const known = entry.reply.source.tokens.length;
+    if (at > known) return false;
+    if (drafters) entry.details.drafters = drafters;
+    entry.progress.hidden = true;
+    entry.reply.push(tokens.slice(known - at));
+    return true;
+  }
+
+  note(id, text) {
+    const entry = this.messages.get(id);
+    entry?.notes.append(h("p", { class: "note" }, text));
+  }
+
+  end(id, details) {
+    const entry = this.messages.get(id);
+    if (!entry) return;
+    entry.details = details;
+    this.setStreaming(entry, false);
+    if (/^ {0,3}\[[^\]]+\]:/m.test(entry.reply.source.text)) entry.reply.redraw();
+    entry.notes.replaceChildren(...notesOf(entry, this.actions));
+    entry.footer.replaceChildren(...footerOf(entry, this.actions));
+    this.keepEnd();
+  }
+
+  /** Remove a message and all after it. */
+  cut(id) {
+    for (const entry of [...this.messages.values()]) {
+      if (entry.id < id) continue;
+      entry.element.remove();
+      this.messages.delete(entry.id);
+    }
+  }
+
+  setView(view) {
+    this.view = view;
+    for (const entry of this.messages.values()) entry.reply?.setView(view);
+    this.keepEnd();
+  }
+
+  /** The token behind a token or ghost element, for the tooltip. */
+  tokenOf(element) {
+    const body = element.closest(".reply-body");
+    const entry = [...this.messages.values()].find((message) => message.body === body);
+    const token = entry?.reply?.source.tokens[element.dataset.index];
+    if (!token) return null;
+    const number = element.dataset.number;
+    const rejected = number === undefined ? null : token[6][number];
+    return { token, rejected, number: Number(number), drafters: entry.details.drafters ?? [] };
+  }
+
+  /**
+   * Any step upwards, however small, lets go of the end; coming near it again takes hold. Text that
+   * gets shorter moves the view up too, but leaves it at the end.
+   */
+  onScroll() {
+    const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+    const left = scrollHeight - scrollTop - clientHeight;
+    if (scrollTop < this.top && left > AT_END) this.atEnd = false;
+    else if (scrollTop > this.top && left < NEAR_END) this.atEnd = true;
+    else if (left <= AT_END) this.atEnd = true;
+    this.top = scrollTop;
+    this.toEnd.hidden = this.atEnd;
+  }
+
+  /** The user may have moved since the last event told of it. */
+  keepEnd() {
+    this.onScroll();
+    if (this.atEnd) this.toTheEnd();
+  }
+
+  scrollToEnd() {
+    this.atEnd = true;
+    this.toEnd.hidden = true;
+    this.toTheEnd();
+  }
+
+  toTheEnd() {
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.top = this.scroller.scrollTop;
+  }
+}

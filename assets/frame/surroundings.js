@@ -1,0 +1,80 @@
+/* What surrounds the work: drawers, dialogs, toasts, and the line that says we are cut off.
+
+   frame/ is what stands around the parts of the page: list of chats, settings, log, welcome. It
+   knows nothing of tokens, drafters or measurements. */
+
+import { h, setText } from "../shared/dom.js";
+
+const TOAST_TIME = 6000;
+
+export class Surroundings {
+  constructor(root) {
+    this.root = root;
+    this.toasts = root.querySelector("#toasts");
+    this.offline = root.querySelector("#offline");
+    this.lastFocus = null;
+    root.addEventListener("click", (event) => this.onClick(event));
+    root.querySelector("#open-sidebar").addEventListener("click", () => this.openDrawer("sidebar"));
+    root.querySelector("#open-panel").addEventListener("click", () => this.openDrawer("panel"));
+  }
+
+  onClick(event) {
+    const action = event.target.closest("[data-do]")?.dataset.do;
+    if (action === "close-drawers") this.closeDrawers();
+    // A click on the backdrop hits the dialog itself.
+    if (event.target.tagName === "DIALOG") event.target.close();
+  }
+
+  /** Drawers exist on narrow pages only; on wide ones both parts stand beside the chat. */
+  openDrawer(name) {
+    this.lastFocus = document.activeElement;
+    this.root.dataset.drawer = name;
+    const close = this.root.querySelector(`#${name} .drawer-close`);
+    if (close.offsetParent) close.focus();
+  }
+
+  closeDrawers() {
+    if (!this.root.dataset.drawer) return false;
+    delete this.root.dataset.drawer;
+    this.lastFocus?.focus();
+    return true;
+  }
+
+  toast(text, action = null, time = TOAST_TIME) {
+    const toast = h("div", { class: "toast" }, h("span", {}, text));
+    const close = () => toast.remove();
+    if (action) {
+      const run = () => (close(), action.run());
+      toast.append(h("button", { type: "button", class: "button", onclick: run }, action.label));
+    }
+    this.toasts.append(toast);
+    const timer = setTimeout(close, time);
+    toast.addEventListener("pointerenter", () => clearTimeout(timer));
+    toast.addEventListener("pointerleave", () => setTimeout(close, TOAST_TIME / 2));
+  }
+
+  /** A yes or no question; resolves to true or false. */
+  ask({ title, text, yes }) {
+    const dialog = this.root.querySelector("#ask-dialog");
+    if (dialog.open) return Promise.resolve(false); // one question at a time
+    const [go, no] = [dialog.querySelector("#ask-yes"), dialog.querySelector("#ask-no")];
+    setText(dialog.querySelector("#ask-title"), title);
+    setText(dialog.querySelector("#ask-text"), text);
+    setText(go, yes);
+    dialog.showModal();
+    return new Promise((resolve) => {
+      dialog.returnValue = "";
+      go.onclick = () => dialog.close("yes");
+      no.onclick = () => dialog.close("");
+      dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+    });
+  }
+
+  showOnline(online) {
+    this.offline.hidden = online;
+    setText(
+      this.offline,
+      online ? "" : "Forerun does not answer. Start it again: this page goes on by itself.",
+    );
+  }
+}
