@@ -6,6 +6,7 @@ weights are random but seeded; `noise` gives a relative of the same model, a pla
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -138,9 +139,9 @@ def _tensors(model: TinyModel, vocabulary: int) -> list[tuple[str, NDArray[np.fl
     def matrix(rows: int, columns: int, scale: float = 1.0) -> NDArray[np.float32]:
         weights = base.standard_normal((rows, columns))
         weights += model.noise * noise.standard_normal((rows, columns))
-        return (scale * weights / np.sqrt(columns)).astype(np.float32)
+        return (scale * weights / math.sqrt(columns)).astype(np.float32)
 
-    tensors = [("token_embd.weight", matrix(vocabulary, width, np.sqrt(width)))]
+    tensors = [("token_embd.weight", matrix(vocabulary, width, math.sqrt(width)))]
     for layer in range(model.layers):
         shapes = {
             "attn_q": (width, width),

@@ -150,7 +150,7 @@ def test_plots_of_one_point_and_of_zeros_are_drawn() -> None:
     Xml.fromstring(lines("one", (Line(0, "T(n)", ((1.0, 0.0),)),)))
 
 
-def conditions(**changes: int) -> Conditions:
+def conditions(prompts: int = 4, max_tokens: int = 128) -> Conditions:
     sampling: dict[str, object] = {"temperature": 0.0}
     made = Conditions(
         "starter", NAMES, (), None, (), 128, 4096, 2, -1, sampling, "A CPU, 2 cores", 4

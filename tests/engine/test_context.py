@@ -14,8 +14,8 @@ from scipy.special import logsumexp
 
 from engine.data.errors import ModelFileError
 from engine.data.widths import WidthClass
-from engine.llama.abort import AbortFlag
-from engine.llama.context import Context, ContextOptions, PassAborted
+from engine.llama.abort import AbortFlag, PassAborted
+from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
 from engine.maths.proposal import ROOT, Proposal

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.llama.abort import PassAborted
 from engine.control.controller import AlwaysDraft, NeverDraft
 from engine.data.errors import DrafterError, NativeError
 from engine.data.events import Notice
@@ -16,7 +17,6 @@ from engine.data.rounds import RoundTrace
 from engine.data.stats import StatsCounter
 from engine.decode.loop import DraftSetup, RoundLoop, Streams
 from engine.drafters.base import Observation
-from engine.llama.context import PassAborted
 from engine.maths.proposal import ROOT, Proposal
 from engine.maths.randomness import CoupledStream, IndependentStream
 from tests.engine import scripted

@@ -18,8 +18,7 @@ from engine.drafters.features.capture import HiddenStateCapture
 from engine.drafters.parse import parse_expression
 from engine.heads.eagle_file import read_eagle
 from engine.heads.pairing import require_eagle, target_ends
-from engine.llama.abort import AbortFlag
-from engine.llama.context import PassAborted
+from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.layers import FINAL_STATE
 from engine.llama.library import Library
 from engine.maths.proposal import ROOT, Proposal
@@ -82,9 +81,11 @@ def test_nodes_of_a_tree_see_their_own_path_only(bench: EagleBench) -> None:
     tokens, states = some_text(12)
     decoder.feed(tokens[:-1], states[:-1])
     paths: list[tuple[int, ...]] = []
+    known: dict[tuple[int, ...], NDArray[np.float32]] = {}
     for _ in range(2):  # the second tree grows over what the first one left
         _, root = decoder.draft(tokens[-1], states[-1])
-        paths, known = [], {(): root}
+        paths.clear()
+        known = {(): root}
         for parents, new in (
             ([ROOT] * 10, range(20, 30)),
             ([4, 0, 4, 9], [1, 2, 3, 4]),
@@ -253,7 +254,7 @@ def test_checkpoints_that_cannot_be_used(
     bench: EagleBench, config: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ModelFileError, match=message):
-        read_eagle(write_eagle(bench.folder / "layer", bench.sizes(), **config))
+        read_eagle(write_eagle(bench.folder / "layer", bench.sizes(), config=config))
 
 
 def test_incomplete_and_foreign_checkpoints(bench: EagleBench) -> None:

@@ -125,7 +125,7 @@ def drafted_laws(
         context=list(text),
         max_depth=4,
         sampler=Sampler(SamplingParams(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)),
-        mode="sample",
+        mode="sampled",
         stream=IndependentStream(5, "draft"),
         policy=AlwaysDraft(4),
     )

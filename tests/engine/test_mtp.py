@@ -61,7 +61,8 @@ def open_drafter(library: Library, context: Context, expression: str = "mtp") ->
     )  # fmt: skip
     drafter = build_drafter(parse_expression(expression), build)
     capture.connect(context)
-    return drafter  # type: ignore[return-value]
+    assert isinstance(drafter, StepDrafter)
+    return drafter
 
 
 @pytest.mark.parametrize("expression", ["mtp", "tree(mtp)", "first(ngram,mtp)"])

@@ -78,7 +78,7 @@ def propose(drafter: ChainEnsemble, notices: list[str], temperature: float = 0.8
             context=[3, 1, 4, 1, 5],
             max_depth=5,
             sampler=Sampler(SamplingParams(temperature=temperature)),
-            mode="sample",
+            mode="sampled",
             stream=IndependentStream(5, "draft"),
             policy=AlwaysDraft(5),
             report=notices.append,
@@ -104,14 +104,16 @@ def test_tokens_ballots_and_laws_are_those_of_members_in_turn(
     """A plain member among them runs as ever."""
     found = []
     for side_by_side in (False, True):
-        members = [LaneStepper("a", 1), ToyStepper("b", random_toy(2, 12)), LaneStepper("c", 3)]
-        drafter = KINDS[kind](members, 3)
+        first, plain, last = (
+            LaneStepper("a", 1), ToyStepper("b", random_toy(2, 12)), LaneStepper("c", 3),
+        )  # fmt: skip
+        drafter = KINDS[kind]([first, plain, last], 3)
         drafter.parallel.side_by_side = side_by_side
         proposal = propose(drafter, [], temperature)
         assert len(proposal) == 5
         found.append(said(proposal))
-        assert members[0].threads[-1] == (2 if side_by_side else 3)
-        assert members[2].threads[-1] == (1 if side_by_side else 3)
+        assert first.threads[-1] == (2 if side_by_side else 3)
+        assert last.threads[-1] == (1 if side_by_side else 3)
         drafter.close()
         assert not drafting_threads()
     assert found[0] == found[1]
@@ -149,7 +151,7 @@ def test_a_single_member_that_is_left_has_all_threads() -> None:
     drafter = VoteDrafter(members, 2)
     drafter.parallel.side_by_side = True
     propose(drafter, [])
-    assert members[0].threads[:3] == [1, 1, 1] and members[0].threads[-1] == 2
+    assert first.threads[:3] == [1, 1, 1] and first.threads[-1] == 2
     assert members[0].peeked_in[-1] == "MainThread"
     drafter.close()
 

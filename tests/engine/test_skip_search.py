@@ -109,8 +109,10 @@ def test_guesses_are_tried_first_and_reach_the_run_off() -> None:
 
 def test_expected_speedup() -> None:
     flat = {1: 1.0, 2: 1.0, 3: 1.0, 4: 1.0}
-    assert expected_speedup(0.9, 0.5, flat) == (pytest.approx(3.439 / 2.5), 3)
-    assert expected_speedup(0.0, 0.5, flat) == (pytest.approx(1 / 1.5), 1)
+    speedup, length = expected_speedup(0.9, 0.5, flat)
+    assert speedup == pytest.approx(3.439 / 2.5) and length == 3
+    speedup, length = expected_speedup(0.0, 0.5, flat)
+    assert speedup == pytest.approx(1 / 1.5) and length == 1
     steep = {1: 1.0, 2: 2.0, 3: 3.0}
     assert expected_speedup(0.9, 0.5, steep)[0] == pytest.approx(1.9 / 2.5)
     costs = DraftCosts(flat, step=0.6, skipped=8)

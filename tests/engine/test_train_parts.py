@@ -212,7 +212,7 @@ def test_a_target_with_scaled_positions_is_not_cut(tmp_path: Path) -> None:
 def test_a_norm_of_heads_is_put_into_their_rows_at_its_usual_size() -> None:
     random = np.random.default_rng(0)
     matrix = random.standard_normal((4 * 16, 64)).astype(np.float32) * 3.0
-    norm, inner = random.uniform(0.5, 2.0, 16), random.uniform(0.5, 2.0, 64)
+    norm, inner = (random.uniform(0.5, 2.0, n).astype(np.float32) for n in (16, 64))
     states = random.standard_normal((5000, 64)) * inner
     heads = (states @ matrix.T).reshape(-1, 4, 16)
     exact = heads / np.sqrt((heads**2).mean(axis=2, keepdims=True)) * norm
