@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import gguf
 import numpy as np
@@ -72,9 +73,33 @@ class TinyModel:
         return texts + [f"[PAD{i}]" for i in padding], types + [UNUSED] * len(padding)
 
 
-def write_tiny_gguf(path: Path, model: TinyModel | None = None, **changes: object) -> Path:
-    """Write the file and return its path; changes are fields of TinyModel."""
-    model = replace(model or TinyModel(), **changes)  # type: ignore[arg-type]
+class TinyChanges(TypedDict, total=False):
+    """The fields of TinyModel, as keyword arguments."""
+
+    seed: int
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    feed_forward: int
+    context: int
+    vocabulary_size: int
+    tokens: Sequence[str]
+    control_tokens: Sequence[str]
+    chat_template: str | None
+    architecture: str
+    name: str
+    ends_texts: bool
+    tokenizer: str
+    noise: float
+    sharpness: float
+
+
+def write_tiny_gguf(
+    path: Path, model: TinyModel | None = None, **changes: Unpack[TinyChanges]
+) -> Path:
+    """Write the file and return its path."""
+    model = replace(model or TinyModel(), **changes)
     texts, types = model.vocabulary()
     writer = gguf.GGUFWriter(path, model.architecture)
     _write_shape(writer, model, len(texts))

@@ -11,7 +11,10 @@ import pytest
 
 from app.conversations import Conversations
 
-TOKENS: list[list[Any]] = [["Hi", "a", 0, 0.5, None, 1], ["!", "c", None, 0.9, None, None, [["x", 0, 0.1, 0.2, 2]]]]
+TOKENS: list[list[Any]] = [
+    ["Hi", "a", 0, 0.5, None, 1],
+    ["!", "c", None, 0.9, None, None, [["x", 0, 0.1, 0.2, 2]]],
+]
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.llama.abort import PassAborted
 from engine.data.errors import DrafterError, NativeError
 from engine.drafters.base import DraftRound, Observation, TargetNeeds
+from engine.llama.abort import PassAborted
 from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
 
 VOCABULARY = 12

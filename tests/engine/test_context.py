@@ -44,7 +44,8 @@ def fresh_row(context: Context, tokens: Sequence[int]) -> NDArray[np.float32]:
     """Logits after `tokens`, prefilled from nothing."""
     context.clear()
     context.feed(tokens[:-1])
-    return context.extend(tokens[-1:])[0].copy()
+    row: NDArray[np.float32] = context.extend(tokens[-1:])[0]
+    return row.copy()
 
 
 def prefill(context: Context, tokens: Sequence[int]) -> None:

@@ -285,7 +285,7 @@ def test_which_targets_a_layer_fits(bench: EagleBench) -> None:
 
 def test_linear_rope_scaling_is_a_factor_of_the_positions(bench: EagleBench) -> None:
     scaling = {"type": "linear", "factor": 4.0}
-    folder = write_eagle(bench.folder / "layer", bench.sizes(), rope_scaling=scaling)
+    folder = write_eagle(bench.folder / "layer", bench.sizes(), config={"rope_scaling": scaling})
     assert read_eagle(folder).shape.rope_scale == 0.25
     values = json.loads((folder / "config.json").read_text())
     assert "rope_theta" not in values and read_eagle(folder).shape.rope_base == 10_000.0

@@ -38,7 +38,10 @@ from tests.tiny_gguf import write_tiny_gguf
 
 HIDDEN, ROWS = 32, 50
 Write = Callable[[Path, Arrays], Path]
-WRITERS: dict[str, Write] = {"medusa_lm_head.safetensors": write_safetensors, "medusa_lm_head.pt": write_torch}
+WRITERS: dict[str, Write] = {
+    "medusa_lm_head.safetensors": write_safetensors,
+    "medusa_lm_head.pt": write_torch,
+}
 
 
 def ones(*shape: int) -> NDArray[np.float32]:

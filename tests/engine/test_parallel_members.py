@@ -151,7 +151,7 @@ def test_a_single_member_that_is_left_has_all_threads() -> None:
     drafter = VoteDrafter(members, 2)
     drafter.parallel.side_by_side = True
     propose(drafter, [])
-    assert first.threads[:3] == [1, 1, 1] and first.threads[-1] == 2
+    assert members[0].threads[:3] == [1, 1, 1] and members[0].threads[-1] == 2
     assert members[0].peeked_in[-1] == "MainThread"
     drafter.close()
 
@@ -230,7 +230,7 @@ def test_without_a_choice_nothing_is_measured(members: Sequence[ToyStepper], thr
 # Models
 
 
-class Ground:
+class EnsembleBench:
     """A tiny target and an ensemble of two relatives of it, for two threads."""
 
     def __init__(self, library: Library, folder: Path, kind: str) -> None:
@@ -256,26 +256,26 @@ class Ground:
 
 
 @pytest.fixture
-def make(library: Library, tmp_path: Path) -> Iterator[Callable[[str], Ground]]:
-    opened: list[Ground] = []
+def make(library: Library, tmp_path: Path) -> Iterator[Callable[[str], EnsembleBench]]:
+    opened: list[EnsembleBench] = []
 
-    def make(kind: str) -> Ground:
-        opened.append(Ground(library, tmp_path, kind))
+    def make(kind: str) -> EnsembleBench:
+        opened.append(EnsembleBench(library, tmp_path, kind))
         return opened[-1]
 
     yield make
-    for ground in opened:
-        ground.close()
+    for bench in opened:
+        bench.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_replies_of_models_are_the_same(make: Callable[[str], Ground], kind: str) -> None:
+def test_replies_of_models_are_the_same(make: Callable[[str], EnsembleBench], kind: str) -> None:
     replies = []
     for side_by_side in (False, True):
-        ground = make(kind)
+        bench = make(kind)
         for sampling in (GREEDY, SEEDED):
-            ground.drafter.parallel.side_by_side = side_by_side
-            reply = TinyReply(ground.context, ground.drafter, PROMPT, 24, sampling)
+            bench.drafter.parallel.side_by_side = side_by_side
+            reply = TinyReply(bench.context, bench.drafter, PROMPT, 24, sampling)
             assert reply.notices == [] and reply.accepted > 0
             proposed = [[node.token for node in trace.proposed] for trace in reply.rounds]
             replies.append((reply.tokens, proposed))
@@ -283,17 +283,19 @@ def test_replies_of_models_are_the_same(make: Callable[[str], Ground], kind: str
     assert replies[:2] == replies[2:]
 
 
-def test_models_are_measured_and_a_stop_reaches_all_of_them(make: Callable[[str], Ground]) -> None:
-    ground = make("vote")
-    costs = ground.drafter.draft_costs()
-    lanes = ground.drafter.parallel
-    assert costs[ground.drafter.name].step > 0.0
+def test_models_are_measured_and_a_stop_reaches_all_of_them(
+    make: Callable[[str], EnsembleBench],
+) -> None:
+    bench = make("vote")
+    costs = bench.drafter.draft_costs()
+    lanes = bench.drafter.parallel
+    assert costs[bench.drafter.name].step > 0.0
     assert lanes.in_turn and lanes.together
-    assert ground.drafter.description.startswith(f"{ground.drafter.purpose}; members ")
+    assert bench.drafter.description.startswith(f"{bench.drafter.purpose}; members ")
     lanes.side_by_side = True
-    ground.abort.set()
-    ground.drafter.begin(PROMPT)
+    bench.abort.set()
+    bench.drafter.begin(PROMPT)
     with pytest.raises(PassAborted):
-        propose(ground.drafter, [])
-    ground.abort.clear()
-    assert len(propose(ground.drafter, [])) == 5
+        propose(bench.drafter, [])
+    bench.abort.clear()
+    assert len(propose(bench.drafter, [])) == 5

@@ -29,7 +29,7 @@ from engine.maths.sampling import Sampler
 from engine.serving.session import Session
 from tests.engine.conftest import THREADS
 from tests.engine.steppers import Setting
-from tests.engine.toys import emitted, node_targets, random_toy, sequence_probability
+from tests.engine.toys import Toy, emitted, node_targets, random_toy, sequence_probability
 from tests.fakes import BranchingStream, outcomes
 from tests.tiny_gguf import write_tiny_gguf
 

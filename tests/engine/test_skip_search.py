@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -263,13 +263,18 @@ def test_the_first_layers_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"reply_tokens": 7}, {"minutes": 0.0}, {"most": -1}, {"prompts": BUILT_IN[:1]}],
+    "ask",
+    [
+        lambda: SkipSearchRequest("starter", BUILT_IN, reply_tokens=7),
+        lambda: SkipSearchRequest("starter", BUILT_IN, minutes=0.0),
+        lambda: SkipSearchRequest("starter", BUILT_IN, most=-1),
+        lambda: SkipSearchRequest("starter", BUILT_IN[:1]),
+    ],
+    ids=["reply tokens", "minutes", "most", "prompts"],
 )
-def test_impossible_searches_are_refused(change: dict[str, object]) -> None:
-    arguments: dict[str, object] = {"model": "starter", "prompts": BUILT_IN}
+def test_impossible_searches_are_refused(ask: Callable[[], SkipSearchRequest]) -> None:
     with pytest.raises(BadOptionError):
-        SkipSearchRequest(**{**arguments, **change})  # type: ignore[arg-type]
+        ask()
 
 
 def test_the_engine_process_searches(tmp_path: Path) -> None:

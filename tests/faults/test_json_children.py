@@ -119,7 +119,12 @@ def test_progress_of_the_wrong_shape_is_none() -> None:
                 assert not told.is_progress({**PROGRESS, key: odd}), (key, odd)
         assert not told.is_progress({name: PROGRESS[name] for name in PROGRESS if name != key})
     assert told.card_of({"done": True, "card": {"a": 1}}) == {"a": 1}
-    odd_cards: tuple[Message, ...] = ({"done": 1, "card": {}}, {"done": True, "card": 1}, {"done": True}, {})
+    odd_cards: tuple[Message, ...] = (
+        {"done": 1, "card": {}},
+        {"done": True, "card": 1},
+        {"done": True},
+        {},
+    )
     assert [told.card_of(message) for message in odd_cards] == [None] * 4
     assert told.answer_tokens({"progress": {"answer_tokens": 7}}) == 7
     odd_counts: tuple[Message, ...] = (
