@@ -30,7 +30,7 @@ def vocabulary(
     texts = [token.encode() for token in (*tokens, *control)]
     types = [TOKEN_BYTE if t.startswith("<0x") else TOKEN_NORMAL for t in tokens]
     types += [TOKEN_CONTROL] * len(control)
-    return GgufVocabulary(tuple(texts), tuple(types), None, None, None, False, spelling, "")
+    return GgufVocabulary(tuple(texts), tuple(types), None, eos, eot, False, spelling, "")
 
 
 def pairs(target: GgufVocabulary, drafter: GgufVocabulary) -> dict[int, int]:
