@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self, Unpack
 
 from engine.data.request import SamplingParams
-from engine.drafters.base import DraftRound, StepDrafter
+from engine.drafters.base import Drafter, DraftRound, StepDrafter
 from engine.drafters.build_context import BuildContext
 from engine.drafters.features.capture import HiddenStateCapture
 from engine.drafters.features.eagle_graph import EagleGraph, TargetEnds
@@ -60,12 +60,16 @@ class HeadBench:
         self.close_later(context.close)
         return context
 
-    def drafter(self, weights: Path, context: Context, kind: str | None = None) -> StepDrafter:
+    def drafter(self, weights: Path, context: Context, kind: str | None = None) -> Drafter:
         capture = HiddenStateCapture()
         expression = (kind or self._kind).format(weights)
         drafter = build_drafter(parse_expression(expression), self.build(capture))
         self.close_later(drafter.close)
         capture.connect(context)
+        return drafter
+
+    def step_drafter(self, weights: Path, context: Context, kind: str | None = None) -> StepDrafter:
+        drafter = self.drafter(weights, context, kind)
         assert isinstance(drafter, StepDrafter)
         return drafter
 

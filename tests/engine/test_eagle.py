@@ -192,7 +192,7 @@ def test_what_it_follows_leaves_no_trace(bench: EagleBench) -> None:
     context = bench.context()
     first = TinyReply(context, None, PROMPT)
     layer = bench.layer()
-    used = bench.drafter(layer, context, "eagle:tree=12:{}")
+    used = bench.step_drafter(layer, context, "eagle:tree=12:{}")
     long = [*PROMPT, *first.tokens, 44, 50, 61]
     chats = [PROMPT, long, [*long[:20], 3, 4, 5], [9, 8, 7], PROMPT, long[:-1], long]
     chats.append([long[0] + 1, *long[1:]])  # other states under the same tokens
@@ -214,7 +214,7 @@ def _first_row(drafter: StepDrafter, text: Sequence[int]) -> NDArray[np.float64]
 
 def _fresh_row(bench: EagleBench, layer: Path, text: Sequence[int]) -> NDArray[np.float64]:
     context = bench.context()
-    drafter = bench.drafter(layer, context)
+    drafter = bench.step_drafter(layer, context)
     context.feed(text[:-1])
     drafter.begin(text)
     return _first_row(drafter, text)

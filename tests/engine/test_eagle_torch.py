@@ -102,7 +102,7 @@ def test_a_loaded_drafter_draws_from_the_law_of_torch(bench: EagleBench) -> None
     reference = torch_layer(bench)
     folder = reference.save(bench.folder / "layer", "torch", torch.float16)
     context = bench.context()
-    drafter = bench.drafter(folder, context)
+    drafter = bench.step_drafter(folder, context)
     for text in (TEXT[:9], TEXT, [*TEXT[:6], 40, 41, 42, 43]):
         context.reuse(text[:-1])
         context.feed(text[len(context.tokens) : -1])
