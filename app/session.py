@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from engine.data.documents import compact_json
@@ -78,7 +78,7 @@ class Session:
                 "attached": self.attached,
             }
 
-    async def envelopes(self, after: int) -> AsyncIterator[str]:
+    async def envelopes(self, after: int) -> AsyncGenerator[str, None]:
         """JSON envelopes of new events, at most twenty-five a second.
 
         Ends when nothing has happened for a while, or the page goes away: gradio animates a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ def random_weights(shape: Eagle3Shape) -> dict[str, Array]:
     hidden, keys = shape.hidden, shape.kv_heads * shape.head_width
 
     def matrix(rows: int, columns: int) -> Array:
-        return (random.standard_normal((rows, columns)) / np.sqrt(columns)).astype(np.float32)
+        return (random.standard_normal((rows, columns)) / math.sqrt(columns)).astype(np.float32)
 
     def norm() -> Array:
         return (1.0 + 0.1 * random.standard_normal(hidden)).astype(np.float32)
@@ -113,7 +114,7 @@ def reference_draft(shape: Eagle3Shape, features: Array, embeddings: Array) -> t
     group = shape.heads // shape.kv_heads
     mixed = np.empty((count, shape.heads, width))
     for head in range(shape.heads):
-        scores = query[:, head] @ key[:, head // group].T / np.sqrt(width)
+        scores = query[:, head] @ key[:, head // group].T / math.sqrt(width)
         scores[np.triu_indices(count, 1)] = -np.inf
         scores = np.exp(scores - scores.max(axis=1, keepdims=True))
         mixed[:, head] = scores / scores.sum(axis=1, keepdims=True) @ value[:, head // group]

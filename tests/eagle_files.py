@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,12 +44,26 @@ class EagleSizes:
         return self.hidden // self.heads
 
 
+class EagleChanges(TypedDict, total=False):
+    """What may differ from the usual sizes, as keyword arguments."""
+
+    hidden: int
+    vocabulary: int
+    heads: int
+    kv_heads: int
+    feed_forward: int
+    biases: bool
+    likely: bool
+    embeddings: bool
+    seed: int
+
+
 def random_eagle(sizes: EagleSizes) -> dict[str, Array]:
     random = np.random.default_rng(sizes.seed)
     hidden, keys = sizes.hidden, sizes.kv_heads * sizes.head_width
 
     def matrix(rows: int, columns: int) -> Array:
-        return (random.standard_normal((rows, columns)) / np.sqrt(columns)).astype(np.float32)
+        return (random.standard_normal((rows, columns)) / math.sqrt(columns)).astype(np.float32)
 
     weights = {
         "fc.weight": matrix(hidden, 2 * hidden),
@@ -72,7 +88,12 @@ def random_eagle(sizes: EagleSizes) -> dict[str, Array]:
     return weights
 
 
-def write_eagle(folder: Path, sizes: EagleSizes, torch: bool = False, **config: object) -> Path:
+def write_eagle(
+    folder: Path,
+    sizes: EagleSizes,
+    torch: bool = False,
+    config: Mapping[str, object] | None = None,
+) -> Path:
     """config: entries of config.json that replace the usual ones."""
     folder.mkdir(exist_ok=True)
     values: dict[str, object] = {
@@ -86,7 +107,7 @@ def write_eagle(folder: Path, sizes: EagleSizes, torch: bool = False, **config: 
         "rms_norm_eps": EPSILON,
         "vocab_size": sizes.vocabulary,
     }
-    (folder / "config.json").write_text(json.dumps(values | config))
+    (folder / "config.json").write_text(json.dumps(values | dict(config or {})))
     weights = random_eagle(sizes)
     if sizes.embeddings:
         weights["embed_tokens.weight"] = np.zeros((sizes.vocabulary, sizes.hidden), np.float32)
@@ -116,7 +137,7 @@ def reference_states(sizes: EagleSizes, states: Array, embeddings: Array) -> Arr
     group = sizes.heads // sizes.kv_heads
     mixed = np.empty((count, sizes.heads, width))
     for head in range(sizes.heads):
-        scores = query[:, head] @ key[:, head // group].T / np.sqrt(width)
+        scores = query[:, head] @ key[:, head // group].T / math.sqrt(width)
         scores[np.triu_indices(count, 1)] = -np.inf
         scores = np.exp(scores - scores.max(axis=1, keepdims=True))
         mixed[:, head] = scores / scores.sum(axis=1, keepdims=True) @ value[:, head // group]

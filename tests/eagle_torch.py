@@ -22,6 +22,16 @@ from tests.engine.head_files import write_safetensors
 Layout = Literal["safetensors", "torch"]
 
 
+class Rotary(nn.Module):
+    """Frequencies of the positions, which checkpoints keep too."""
+
+    inv_freq: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("inv_freq", ROPE_BASE ** -(torch.arange(0, width, 2) / width))
+
+
 class Attention(nn.Module):
     """keys, values: of all entries so far, [heads, entries, width]."""
 
@@ -32,9 +42,7 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(hidden, keys, bias=sizes.biases)
         self.v_proj = nn.Linear(hidden, keys, bias=sizes.biases)
         self.o_proj = nn.Linear(hidden, hidden, bias=False)
-        self.rotary_emb = nn.Module()
-        steps = torch.arange(0, sizes.head_width, 2) / sizes.head_width
-        self.rotary_emb.register_buffer("inv_freq", ROPE_BASE**-steps)
+        self.rotary_emb = Rotary(sizes.head_width)
         self._sizes = sizes
         self.keys = torch.empty(sizes.kv_heads, 0, sizes.head_width)
         self.values = self.keys
@@ -51,7 +59,8 @@ class Attention(nn.Module):
         mixed = functional.scaled_dot_product_attention(
             query[None], self.keys[None], self.values[None], attn_mask=sees, enable_gqa=True
         )[0]
-        return self.o_proj(mixed.transpose(0, 1).reshape(count, -1))
+        projected: Tensor = self.o_proj(mixed.transpose(0, 1).reshape(count, -1))
+        return projected
 
     @staticmethod
     def _split(rows: Tensor, heads: int) -> Tensor:
@@ -72,7 +81,9 @@ class FeedForward(nn.Module):
         self.down_proj = nn.Linear(sizes.feed_forward, sizes.hidden, bias=False)
 
     def forward(self, rows: Tensor) -> Tensor:
-        return self.down_proj(functional.silu(self.gate_proj(rows)) * self.up_proj(rows))
+        inner = functional.silu(self.gate_proj(rows)) * self.up_proj(rows)
+        projected: Tensor = self.down_proj(inner)
+        return projected
 
 
 class DecoderLayer(nn.Module):
@@ -83,8 +94,9 @@ class DecoderLayer(nn.Module):
         self.post_attention_layernorm = nn.RMSNorm(sizes.hidden, eps=EPSILON)
 
     def forward(self, rows: Tensor) -> Tensor:
-        rows = rows + self.self_attn(rows)
-        return rows + self.mlp(self.post_attention_layernorm(rows))
+        attended: Tensor = rows + self.self_attn(rows)
+        after: Tensor = attended + self.mlp(self.post_attention_layernorm(attended))
+        return after
 
 
 class TorchEagle(nn.Module):
@@ -99,21 +111,27 @@ class TorchEagle(nn.Module):
         self.embed_tokens = nn.Embedding(sizes.vocabulary, sizes.hidden)
         self.layers = nn.ModuleList([DecoderLayer(sizes)])
         self.fc = nn.Linear(2 * sizes.hidden, sizes.hidden, bias=sizes.biases)
-        nn.init.normal_(self.layers[0].post_attention_layernorm.weight, mean=1.0, std=0.1)
+        nn.init.normal_(self._layer.post_attention_layernorm.weight, mean=1.0, std=0.1)
         self.embed_tokens.weight.data = torch.tensor(ends[0])
         self.half().float()
         self._embeddings, self._output = map(torch.tensor, ends)
         self._sizes = sizes
 
+    @property
+    def _layer(self) -> DecoderLayer:
+        (layer,) = self.layers
+        assert isinstance(layer, DecoderLayer)
+        return layer
+
     @torch.no_grad()
     def forward(self, tokens: list[int], states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Appends entries; logits [entries, vocabulary] and states [entries, hidden] after them."""
         pairs = torch.cat([self._embeddings[tokens], torch.tensor(states)], dim=-1)
-        out = self.layers[0](self.fc(pairs))
+        out = self._layer(self.fc(pairs))
         return (out @ self._output.T).numpy(), out.numpy()
 
     def truncate(self, length: int) -> None:
-        attention = self.layers[0].self_attn
+        attention = self._layer.self_attn
         attention.keys, attention.values = (
             cache[:, :length] for cache in (attention.keys, attention.values)
         )

@@ -24,7 +24,7 @@ from engine.data.events import Finished, FinishReason, Notice, PromptProgress, Q
 from engine.data.loaded import DrafterSummary, LoadedSummary, ModelSummary, SpeedSummary
 from engine.data.log_line import LogLine
 from engine.data.request import GenerateRequest, LoadRequest
-from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
+from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace, TokenKind
 from engine.data.stats import StatsCounter
 from engine.process.messages import LoadProgress
 from engine.process.protocols import ChangeListener
@@ -123,9 +123,9 @@ def _round(
         proposed.append(node)
         if accepted:
             emitted.append(EmittedToken(index, text, "accepted", drafter, p, q, index + 1))
-    last = "plain" if depth == 0 else "bonus" if kept == depth else "correction"
+    last: TokenKind = "plain" if depth == 0 else "bonus" if kept == depth else "correction"
     p = round(chance.uniform(0.1, 1), 3)
-    emitted.append(EmittedToken(99, words[at + kept], last, None, p, None, None))  # type: ignore[arg-type]
+    emitted.append(EmittedToken(99, words[at + kept], last, None, p, None, None))
     seconds = RoundSeconds(0.004 * depth, 0.012, 0.001)
     return RoundTrace(number, at, tuple(proposed), tuple(emitted), seconds, depth == 0)
 

@@ -100,10 +100,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, with_body: bool) -> None:
         path = urlsplit(self.path).path
         info, resolve = _INFO.match(path), _RESOLVE.match(path)
-        if info is None and resolve is None:
+        found = info or resolve
+        if found is None:
             self._refuse(HTTPStatus.NOT_FOUND, "RepoNotFound")
             return
-        repo = (info or resolve)["repo"]  # type: ignore[index]
+        repo = found["repo"]
         if repo in self.server_hub.gated and self.headers["Authorization"] != "Bearer secret":
             self._refuse(HTTPStatus.UNAUTHORIZED, "GatedRepo")
         elif not any(known == repo for known, _ in self.server_hub.files):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import gguf
@@ -63,7 +64,7 @@ def _tensors(vocabulary: int, seed: int, nextn: int) -> dict[str, NDArray[np.flo
     random = np.random.default_rng(seed)
 
     def matrix(*shape: int) -> NDArray[np.float32]:
-        values = random.standard_normal(shape) / np.sqrt(shape[-1])
+        values = random.standard_normal(shape) / math.sqrt(shape[-1])
         return values.astype(np.float32)
 
     ones = np.ones(HIDDEN, np.float32)

@@ -9,7 +9,9 @@ import pytest
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    skipped = reporter.stats.get("skipped", []) if reporter is not None else []
+    if reporter is None:
+        return
+    skipped = reporter.stats.get("skipped", [])
     if skipped and os.environ.get("CI"):
         reporter.write_line(f"\nCI: {len(skipped)} tests were skipped, so the run has failed")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import gguf
@@ -98,12 +99,12 @@ def _writer(path: Path, architecture: str) -> gguf.GGUFWriter:
 
 
 def _finished(
-    path: Path, writer: gguf.GGUFWriter, layers: list[Callable[[Matrix], Tensors]], norm: str
+    path: Path, writer: gguf.GGUFWriter, layers: Sequence[Callable[[Matrix], Tensors]], norm: str
 ) -> Path:
     random = np.random.default_rng(0)
 
     def matrix(rows: int, columns: int) -> NDArray[np.float32]:
-        return (random.standard_normal((rows, columns)) / np.sqrt(columns)).astype(np.float32)
+        return (random.standard_normal((rows, columns)) / math.sqrt(columns)).astype(np.float32)
 
     vocabulary = len(TinyModel().vocabulary()[0])
     writer.add_tensor("token_embd.weight", matrix(vocabulary, HIDDEN))

@@ -36,13 +36,17 @@ def rewrite_gguf(
         writer.add_uint16(name, number)
     for tensor in reader.tensors:
         if tensor.name not in without:
-            change = (changed or {}).get(tensor.name, lambda weights: weights)
+            change = (changed or {}).get(tensor.name, _unchanged)
             writer.add_tensor(tensor.name, change(np.array(tensor.data)))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     return destination
+
+
+def _unchanged(weights: Weights) -> Weights:
+    return weights
 
 
 def _copy_keys(reader: gguf.GGUFReader, writer: gguf.GGUFWriter, without: Collection[str]) -> None:

@@ -53,11 +53,12 @@ def garble() -> None:
     for line in odd:
         sys.stdout.buffer.write(line)
     sys.stdout.flush()
-    for message in (
+    messages: tuple[dict[str, object], ...] = (
         {}, {"stage": 7}, {"done": True}, {"done": True, "card": 5},
         {"stage": "training", "done": "x", "total": None, "heldout": ["y"], "seconds": []},
         {"stage": "training", "heldout": 5},
-    ):  # fmt: skip
+    )  # fmt: skip
+    for message in messages:
         say(message)
 
 

@@ -6,9 +6,11 @@ weights are random but seeded; `noise` gives a relative of the same model, a pla
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import gguf
 import numpy as np
@@ -71,9 +73,33 @@ class TinyModel:
         return texts + [f"[PAD{i}]" for i in padding], types + [UNUSED] * len(padding)
 
 
-def write_tiny_gguf(path: Path, model: TinyModel | None = None, **changes: object) -> Path:
-    """Write the file and return its path; changes are fields of TinyModel."""
-    model = replace(model or TinyModel(), **changes)  # type: ignore[arg-type]
+class TinyChanges(TypedDict, total=False):
+    """The fields of TinyModel, as keyword arguments."""
+
+    seed: int
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    feed_forward: int
+    context: int
+    vocabulary_size: int
+    tokens: Sequence[str]
+    control_tokens: Sequence[str]
+    chat_template: str | None
+    architecture: str
+    name: str
+    ends_texts: bool
+    tokenizer: str
+    noise: float
+    sharpness: float
+
+
+def write_tiny_gguf(
+    path: Path, model: TinyModel | None = None, **changes: Unpack[TinyChanges]
+) -> Path:
+    """Write the file and return its path."""
+    model = replace(model or TinyModel(), **changes)
     texts, types = model.vocabulary()
     writer = gguf.GGUFWriter(path, model.architecture)
     _write_shape(writer, model, len(texts))
@@ -138,9 +164,9 @@ def _tensors(model: TinyModel, vocabulary: int) -> list[tuple[str, NDArray[np.fl
     def matrix(rows: int, columns: int, scale: float = 1.0) -> NDArray[np.float32]:
         weights = base.standard_normal((rows, columns))
         weights += model.noise * noise.standard_normal((rows, columns))
-        return (scale * weights / np.sqrt(columns)).astype(np.float32)
+        return (scale * weights / math.sqrt(columns)).astype(np.float32)
 
-    tensors = [("token_embd.weight", matrix(vocabulary, width, np.sqrt(width)))]
+    tensors = [("token_embd.weight", matrix(vocabulary, width, math.sqrt(width)))]
     for layer in range(model.layers):
         shapes = {
             "attn_q": (width, width),

@@ -5,7 +5,7 @@ Knows the target's context, a drafter and a controller by their protocols, nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -95,7 +95,7 @@ class RoundLoop:
         context: list[int],
         vocabulary: ReplyVocabulary,
         cancelled: Callable[[], bool],
-    ) -> Iterator[RoundTrace | Notice]:
+    ) -> Generator[RoundTrace | Notice, None, None]:
         """Rounds until the reply ends; `finish` says why. Closing the iterator early is safe.
 
         context: the prompt; the reply's tokens are added to it.

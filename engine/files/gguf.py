@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.data.errors import ModelFileError
 from engine.data.shown import shown_name
+from engine.files.file_key import FileKey, file_key
 from engine.files.foreign_file import foreign_file
 from engine.files.gguf_caches import LayerShape, layer_caches
 from engine.files.gguf_header import Header, Tensor, Value, read_header
@@ -90,24 +91,12 @@ def inspect(path: Path) -> GgufInfo:
 
     Raises ModelFileError: missing, empty, not GGUF, truncated or damaged.
     """
-    resolved, size, modified = file_key(path)
-    return _inspect(resolved, size, modified)
-
-
-def file_key(path: Path) -> tuple[Path, int, int]:
-    """Path, size and modification time: what a cached answer about a file depends on."""
-    try:
-        status = path.stat()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ModelFileError(f"{path} cannot be read: {reason}") from error
-    if not path.is_file():
-        raise ModelFileError(f"{path} is not a file")
-    return path.absolute(), status.st_size, status.st_mtime_ns
+    return _inspect(file_key(path))
 
 
 @lru_cache(maxsize=512)
-def _inspect(path: Path, size: int, modified: int) -> GgufInfo:
+def _inspect(key: FileKey) -> GgufInfo:
+    path = key.path
     with foreign_file(path):
         header = read_header(path)
         info = _describe(path, header)

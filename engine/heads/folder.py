@@ -9,7 +9,8 @@ from pathlib import Path
 
 from engine.data.errors import ModelFileError
 from engine.files.checkpoint import CONFIG_NAME, TORCH_NAME, read_checkpoint, read_config
-from engine.files.gguf import file_key, inspect
+from engine.files.file_key import FileKey, file_key
+from engine.files.gguf import inspect
 from engine.files.tensor_data import TensorData
 from engine.heads.eagle_file import read_eagle
 from engine.heads.medusa_file import CHECKPOINT_NAMES, read_medusa
@@ -19,7 +20,6 @@ METHODS = {"medusa": "Medusa", "eagle": "EAGLE-1/2", "eagle3": "EAGLE-3"}
 """Kinds of drafter expressions that heads in folders are for, and their methods."""
 
 _EAGLE3_KEYS = ("d2t", "t2d", "midlayer.")
-_FileKey = tuple[Path, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,11 @@ def _weights(folder: Path) -> tuple[Path, ...]:
 
 @lru_cache(maxsize=256)
 def _heads_folder(
-    folder: Path, weights: tuple[_FileKey, ...], _files: tuple[_FileKey, ...]
+    folder: Path, weights: tuple[FileKey, ...], _files: tuple[FileKey, ...]
 ) -> HeadsFolder | None:
     """_files: what the answer depends on."""
-    size = sum(number for _, number, _ in weights)
-    is_medusa = weights[0][0].name in CHECKPOINT_NAMES
+    size = sum(one.bytes for one in weights)
+    is_medusa = weights[0].path.name in CHECKPOINT_NAMES
     if not is_medusa and not _has_one_layer(folder):
         return None
     try:

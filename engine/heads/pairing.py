@@ -7,7 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from engine.data.errors import IncompatiblePairError, ModelFileError
-from engine.files.gguf import GgufInfo, file_key, inspect
+from engine.files.file_key import FileKey, file_key
+from engine.files.gguf import GgufInfo, inspect
 from engine.files.gguf_data import read_tensors
 from engine.files.gguf_header import Header, read_header
 from engine.files.tensor_data import TensorData
@@ -29,9 +30,9 @@ def heads_obstacle(target: Path, heads: Path) -> str:
 
 
 @lru_cache(maxsize=256)
-def _heads_obstacle(target_key: tuple[Path, int, int], heads_key: tuple[Path, int, int]) -> str:
-    heads = heads_key[0]
-    ours, theirs = inspect(target_key[0]), inspect(heads)
+def _heads_obstacle(target_key: FileKey, heads_key: FileKey) -> str:
+    heads = heads_key.path
+    ours, theirs = inspect(target_key.path), inspect(heads)
     if ours.needs is not None:
         return f"the target needs {ours.needs}"
     if theirs.needs == "EAGLE-3":

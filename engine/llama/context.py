@@ -18,7 +18,7 @@ from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.cache import KvCache
 from engine.llama.layers import FINAL_STATE, LayerInputs, PassListener, open_layer_inputs
 from engine.llama.model import Model
-from engine.llama.native_context import PREFILL_CHUNK, NativeContext, base_params
+from engine.llama.native_context import PREFILL_CHUNK, BatchSize, NativeContext, NoRoom, base_params
 from engine.llama.recording import PassRecorder
 from engine.llama.skipping import LayerSkipper
 from engine.llama.tree import tree_sequences
@@ -88,8 +88,8 @@ class Context(NativeContext):
             self._params(base_params(options.threads, abort, layers), model.has_recurrent_state),
             abort,
             layers,
-            (max(PREFILL_CHUNK, options.max_rows), options.max_leaves + 1),
-            (f"a context of {options.context_length:,} tokens", "choose a smaller one"),
+            BatchSize(max(PREFILL_CHUNK, options.max_rows), options.max_leaves + 1),
+            NoRoom(f"a context of {options.context_length:,} tokens", "choose a smaller one"),
         )
         self._cache = KvCache(self._memory, model.sliding_window)
         # llama.cpp rounds the length up; what was asked for is what counts. Filler needs cells too.

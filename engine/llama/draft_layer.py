@@ -106,15 +106,20 @@ class DraftLayer:
         rows = np.ascontiguousarray(states, np.float32)
         native.llama_batch_ext_clear(self._batch)
         for index, (token, row) in enumerate(zip(tokens, rows, strict=True)):
-            self._add((0, self.length + index), token, row, output=output)
+            self._add(0, self.length + index, token, row, output=output)
         self._decode()
         self.length += len(tokens)
 
     def _add(
-        self, place: tuple[int, int], token: int, state: NDArray[np.float32], *, output: bool
+        self,
+        sequence: int,
+        position: int,
+        token: int,
+        state: NDArray[np.float32],
+        *,
+        output: bool,
     ) -> None:
-        """An entry of the next pass. place: its sequence and position."""
-        sequence, position = place
+        """An entry of the next pass."""
         added = native.llama_batch_ext_add_token(self._batch, sequence, token)
         self._place(added, position, output=output)
         if not native.llama_batch_ext_set_embd_token(self._batch, added, _embedding(state)):

@@ -74,7 +74,7 @@ class Eagle3Tree(Eagle3Context):
         rows = np.ascontiguousarray(states, np.float32)
         native.llama_batch_ext_clear(self._batch)
         for sequence, token, row in zip(sequences, tokens, rows, strict=True):
-            self._add((sequence, self.length + self._depth), token, row, output=True)
+            self._add(sequence, self.length + self._depth, token, row, output=True)
         self._decode()
         self._depth += 1
         self._count += len(tokens)

@@ -17,7 +17,7 @@ from engine.data.errors import NativeError
 from engine.llama.abort import AbortFlag
 from engine.llama.layers import open_layer_inputs
 from engine.llama.model import Model
-from engine.llama.native_context import PREFILL_CHUNK, NativeContext, base_params
+from engine.llama.native_context import PREFILL_CHUNK, BatchSize, NativeContext, NoRoom, base_params
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class ManyContext(NativeContext):
             self._params(base_params(options.threads, abort, layers)),
             abort,
             layers,
-            (PREFILL_CHUNK, 1),
-            (
+            BatchSize(PREFILL_CHUNK, 1),
+            NoRoom(
                 f"{options.sequences} sequences of {options.sequence_length:,} tokens",
                 "collect with fewer sequences",
             ),

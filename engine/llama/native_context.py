@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 
 import numpy as np
 from llama_cpp import llama_cpp as native
@@ -26,6 +27,22 @@ DECODE_ERRORS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class BatchSize:
+    """tokens: of a pass. sequences: that a token may belong to."""
+
+    tokens: int
+    sequences: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """What is said when native code has no room: what could not be made, and what to do."""
+
+    what: str
+    advice: str
+
+
 class NativeContext(Closing):
     """layers: keeps the inputs of layers."""
 
@@ -35,25 +52,22 @@ class NativeContext(Closing):
         params: object,
         abort: AbortFlag,
         layers: LayerInputs | None,
-        batch_size: tuple[int, int],
-        no_room: tuple[str, str],
+        batch_size: BatchSize,
+        no_room: NoRoom,
     ) -> None:
-        """batch_size: tokens of a pass, sequences of a token. no_room: what could not be made
-        then, and what to do. Raises NativeError.
-        """
+        """Raises NativeError."""
         self.model = model
         self._abort = abort  # native code reads it as long as the context is open
         self._layers = layers
         mark = model.log.mark()
         self._handle: int | None = native.llama_init_from_model(model.handle, params)
         if not self._handle:
-            what, advice = no_room
             reason = model.log.reason(mark) or "no memory for it"
-            raise NativeError(f"{what} could not be made: {reason}; {advice}")
+            raise NativeError(f"{no_room.what} could not be made: {reason}; {no_room.advice}")
         if layers is not None:
             layers.enable(self._handle)
         self._memory = native.llama_get_memory(self._handle)
-        self._batch = Batch(*batch_size)
+        self._batch = Batch(batch_size.tokens, batch_size.sequences)
 
     @property
     def handle(self) -> int:

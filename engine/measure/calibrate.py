@@ -18,7 +18,17 @@ _AGREEMENT = 0.04  # median deviation from the median, as a share of it
 _PREFILL = {False: 128, True: 992}  # tokens, by thoroughness
 _SECONDS = {False: 5.0, True: 20.0}
 _PATIENCE = 4  # times the seconds for a machine that is busy otherwise: then no second depth
-_REPEATS = {False: (2, 5), True: (3, 9)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeats:
+    """Of every pass: at least and at most."""
+
+    least: int
+    most: int
+
+
+_REPEATS = {False: _Repeats(2, 5), True: _Repeats(3, 9)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +104,9 @@ def calibrate(
     per_cached = {}
     if deep > shallow and clock() - begun < _PATIENCE * budget:
         few = [width for width in _DEEP_WIDTHS if width in widths]
-        later = _typical_passes(_timed_passes(context, token, few, (2, 3), budget / 2, clock))
+        later = _typical_passes(
+            _timed_passes(context, token, few, _Repeats(2, 3), budget / 2, clock)
+        )
         per_cached = {n: max(0.0, later[n] - passes[n]) / (deep - shallow) for n in few}
     context.clear()
     prefill = prefill or max(widths) / passes[max(widths)]
@@ -110,7 +122,7 @@ def measure_passes(
     widths = _fitting(context, widths)
     context.clear()
     _feed(context, token, min(_SHALLOW, context.length_limit - max(widths)))
-    bounds = (repeats, repeats)
+    bounds = _Repeats(repeats, repeats)
     taken = _timed_passes(context, token, widths, bounds, float("inf"), time.perf_counter)
     passes = _typical_passes(taken)
     context.clear()
@@ -139,20 +151,19 @@ def _timed_passes(
     context: Context,
     token: int,
     widths: Sequence[int],
-    repeats: tuple[int, int],
+    repeats: _Repeats,
     budget: float,
     clock: Callable[[], float],
 ) -> dict[int, list[float]]:
-    """Seconds of every pass by width. repeats: at least and at most; budget: seconds after which a
-    pass of each is enough."""
+    """Seconds of every pass by width. budget: seconds after which a pass of each is enough."""
     length = len(context.tokens)
     taken: dict[int, list[float]] = {width: [] for width in widths}
     begun = clock()
     context.extend([token])  # the first pass also sets things up
     context.truncate(length)
-    for repeat in range(repeats[1]):
+    for repeat in range(repeats.most):
         late = clock() - begun > budget
-        enough = repeat >= repeats[0] and all(map(_agree, taken.values()))
+        enough = repeat >= repeats.least and all(map(_agree, taken.values()))
         if repeat and (late or enough):
             break
         for width in widths:

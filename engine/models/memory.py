@@ -120,12 +120,16 @@ def check_fit(
     device_memory: bytes; add what a load that is about to be replaced will give back.
     """
     context = context_length or plans[0].info.context_length
-    level, needed, free = _level(plans, context, free_ram, device_memory)
-    fitting = context if level != "refuse" else 0
-    if level == "refuse":
+    verdict = _verdict(plans, context, free_ram, device_memory)
+    fitting = context
+    if verdict.level == "refuse":
         fitting = _largest_context(plans, context, free_ram, device_memory)
     return FitReport(
-        level, _message(plans, (level, needed, free, context, fitting)), needed, free, fitting
+        verdict.level,
+        _message(plans, verdict, context, fitting),
+        verdict.needed,
+        verdict.free,
+        fitting,
     )
 
 
@@ -176,17 +180,24 @@ def _device_share(info: GgufInfo, gpu_layers: int) -> float:
     return min(gpu_layers, layers) / layers
 
 
-def _level(
-    plans: Sequence[ModelPlan], context: int, free: int, device: int
-) -> tuple[Level, int, int]:
-    """The verdict, and needed and free bytes of the memory that is the tighter one."""
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """needed, free: bytes of the memory that is the tighter one."""
+
+    level: Level
+    needed: int
+    free: int
+
+
+def _verdict(plans: Sequence[ModelPlan], context: int, free: int, device: int) -> _Verdict:
     estimates = [estimate(plan, context) for plan in plans]
     host = (sum(one.host for one in estimates), free)
     gpu = (sum(one.device for one in estimates), device)
     needed, available = max((host, gpu), key=lambda pair: pair[0] / max(pair[1], 1))
     if needed > available:
-        return "refuse", needed, available
-    return ("warn" if needed > WARN_SHARE * available else "ok"), needed, available
+        return _Verdict("refuse", needed, available)
+    level: Level = "warn" if needed > WARN_SHARE * available else "ok"
+    return _Verdict(level, needed, available)
 
 
 def _largest_context(plans: Sequence[ModelPlan], context: int, free: int, device: int) -> int:
@@ -194,15 +205,15 @@ def _largest_context(plans: Sequence[ModelPlan], context: int, free: int, device
     low, high = 0, context // LEAST_CONTEXT
     while low < high:
         middle = (low + high + 1) // 2
-        if _level(plans, middle * LEAST_CONTEXT, free, device)[0] == "refuse":
+        if _verdict(plans, middle * LEAST_CONTEXT, free, device).level == "refuse":
             high = middle - 1
         else:
             low = middle
     return low * LEAST_CONTEXT
 
 
-def _message(plans: Sequence[ModelPlan], verdict: tuple[Level, int, int, int, int]) -> str:
-    level, needed, free, context, fitting = verdict
+def _message(plans: Sequence[ModelPlan], verdict: _Verdict, context: int, fitting: int) -> str:
+    level, needed, free = verdict.level, verdict.needed, verdict.free
     numbers = f"needs {_size(needed)} of {_size(free)} free"
     if level == "ok":
         return numbers
@@ -216,7 +227,7 @@ def _message(plans: Sequence[ModelPlan], verdict: tuple[Level, int, int, int, in
 
 def _smaller(plans: Sequence[ModelPlan], free: int) -> str:
     """Advice when even a short context does not fit."""
-    if len(plans) > 1 and _level(plans[:1], LEAST_CONTEXT, free, free)[0] != "refuse":
+    if len(plans) > 1 and _verdict(plans[:1], LEAST_CONTEXT, free, free).level != "refuse":
         return f"{plans[0].info.name} alone would fit, without a drafter model"
     info = plans[0].info
     as_q4 = int(info.parameters * 4.85 / 8)  # bits per weight of Q4_K_M, output layer included

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.data.errors import IncompatiblePairError
-from engine.files.gguf import file_key, inspect
+from engine.files.file_key import FileKey, file_key
+from engine.files.gguf import inspect
 from engine.files.gguf_types import TOKEN_CONTROL, TOKEN_UNUSED
 from engine.models.roles import check_models
 from engine.models.token_map import shared_tokens, token_map
@@ -56,13 +57,12 @@ def check_pair(target: GgufVocabulary, drafter: GgufVocabulary) -> PairReport:
     """Compare two vocabularies id by id up to the shorter one."""
     shared = min(len(target), len(drafter))
     different, special = _differences(target, drafter, shared)
-    sizes = (len(target), len(drafter))
-    reason = _reason(sizes, shared, different)
+    reason = _reason(len(target), len(drafter), shared, different)
     return PairReport(
         ok=not reason,
         reason=reason,
-        target_size=sizes[0],
-        drafter_size=sizes[1],
+        target_size=len(target),
+        drafter_size=len(drafter),
         shared=shared,
         draft_limit=shared,
         different=different,
@@ -105,17 +105,17 @@ def way_across(target: Path, drafter: Path, across: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _check_files(target: tuple[Path, int, int], drafter: tuple[Path, int, int]) -> PairReport:
-    target_info, drafter_info = inspect(target[0]), inspect(drafter[0])
+def _check_files(target: FileKey, drafter: FileKey) -> PairReport:
+    target_info, drafter_info = inspect(target.path), inspect(drafter.path)
     reason = check_models(target_info, drafter_info)
     if reason:
         sizes = (target_info.vocabulary_size, drafter_info.vocabulary_size)
         return PairReport(False, reason, *sizes, 0, 0, 0, 0)
-    vocabularies = read_vocabulary(target[0]), read_vocabulary(drafter[0])
+    vocabularies = read_vocabulary(target.path), read_vocabulary(drafter.path)
     report = check_pair(*vocabularies)
     if report.ok or not _may_share_nearly_all(*vocabularies):
         return report
-    return _through_common_tokens(report, target[0], drafter[0])
+    return _through_common_tokens(report, target.path, drafter.path)
 
 
 def _may_share_nearly_all(target: GgufVocabulary, drafter: GgufVocabulary) -> bool:
@@ -153,13 +153,14 @@ def _differences(target: GgufVocabulary, drafter: GgufVocabulary, shared: int) -
     return len(places) - special, special
 
 
-def _reason(sizes: tuple[int, int], shared: int, different: int) -> str:
+def _reason(ours: int, theirs: int, shared: int, different: int) -> str:
     if not shared:
         return "one of the two has no vocabulary"
     if not different:
         return ""
-    if max(sizes) - shared > _PADDING_SHARE * max(sizes):
-        return f"vocabulary {sizes[1]:,} against {sizes[0]:,}"
+    larger = max(ours, theirs)
+    if larger - shared > _PADDING_SHARE * larger:
+        return f"vocabulary {theirs:,} against {ours:,}"
     return f"tokenizer differs at {different:,} {'token' if different == 1 else 'tokens'}"
 
 

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.data.errors import IncompatiblePairError
+from engine.files.file_key import FileKey, file_key
 from engine.files.foreign_file import foreign_file
-from engine.files.gguf import file_key, inspect
+from engine.files.gguf import inspect
 from engine.files.gguf_types import TOKEN_BYTE, TOKEN_CONTROL, TOKEN_UNKNOWN, TOKEN_UNUSED
 from engine.models.roles import check_models
 from engine.models.vocabulary import GgufVocabulary, read_vocabulary
@@ -162,7 +163,7 @@ def token_map(target: Path, drafter: Path) -> TokenMap:
 
 
 @lru_cache(maxsize=16)
-def _token_map(target: tuple[Path, int, int], drafter: tuple[Path, int, int]) -> TokenMap:
-    ours, theirs = read_vocabulary(target[0]), read_vocabulary(drafter[0])
-    with foreign_file(drafter[0]):
+def _token_map(target: FileKey, drafter: FileKey) -> TokenMap:
+    ours, theirs = read_vocabulary(target.path), read_vocabulary(drafter.path)
+    with foreign_file(drafter.path):
         return map_tokens(ours, theirs)

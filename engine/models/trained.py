@@ -17,7 +17,7 @@ from engine.data.documents import parse_json
 from engine.data.errors import IncompatiblePairError
 from engine.data.folders import DataFolder
 from engine.data.shown import shown_name
-from engine.files.gguf import file_key
+from engine.files.file_key import FileKey, file_key
 from engine.files.measurements import Measurements, measurement_key
 from engine.files.stored import MISREAD
 
@@ -83,13 +83,13 @@ def model_sha256(path: Path, data_folder: DataFolder) -> str:
 
 
 @lru_cache(maxsize=64)
-def _sha256(key: tuple[Path, int, int], file: Path) -> str:
+def _sha256(key: FileKey, file: Path) -> str:
     known = Measurements(file)
-    name = measurement_key("sha256", key[0], "file")
+    name = measurement_key("sha256", key.path, "file")
     found = (known.get(name) or {}).get("sha256")
     if isinstance(found, str):
         return found
-    with key[0].open("rb") as content:
+    with key.path.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
     known.put(name, {"sha256": digest})
     return digest

@@ -7,8 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from engine.data.errors import ModelFileError
+from engine.files.file_key import FileKey, file_key
 from engine.files.foreign_file import foreign_file
-from engine.files.gguf import file_key
 from engine.files.gguf_header import Header, read_header
 from engine.files.gguf_types import TOKEN_NORMAL
 
@@ -42,12 +42,12 @@ def read_vocabulary(path: Path) -> GgufVocabulary:
     Raises ModelFileError, also when the file has no vocabulary.
     """
     with foreign_file(path):
-        return _read_vocabulary(*file_key(path))
+        return _read_vocabulary(file_key(path))
 
 
 def require_distinct_tokens(path: Path) -> None:
     """ModelFileError when a text stands for two tokens: llama.cpp would end its process on it."""
-    twice = _token_that_is_twice(*file_key(path))
+    twice = _token_that_is_twice(file_key(path))
     if twice:
         text = twice.decode("utf-8", "replace")
         raise ModelFileError(
@@ -56,9 +56,9 @@ def require_distinct_tokens(path: Path) -> None:
 
 
 @lru_cache(maxsize=64)
-def _token_that_is_twice(path: Path, size: int, modified: int) -> bytes:
+def _token_that_is_twice(key: FileKey) -> bytes:
     """b"" for none; empty ones get names of their own from llama.cpp."""
-    tokens = read_header(path, keep=(_TOKENS,)).metadata.get(_TOKENS)
+    tokens = read_header(key.path, keep=(_TOKENS,)).metadata.get(_TOKENS)
     seen: set[bytes] = set()
     for token in tokens if isinstance(tokens, tuple) else ():
         if isinstance(token, bytes) and token:
@@ -69,7 +69,8 @@ def _token_that_is_twice(path: Path, size: int, modified: int) -> bytes:
 
 
 @lru_cache(maxsize=8)
-def _read_vocabulary(path: Path, size: int, modified: int) -> GgufVocabulary:
+def _read_vocabulary(key: FileKey) -> GgufVocabulary:
+    path = key.path
     header = read_header(path, keep=(_TOKENS, _TYPES))
     tokens = header.metadata.get(_TOKENS)
     if not isinstance(tokens, tuple) or not all(isinstance(token, bytes) for token in tokens):

@@ -23,7 +23,7 @@ from engine.llama.model import Model
 from engine.models.memory import ModelPlan, estimate
 from engine.serving.numerics import CHEAP, ExactSetup, NumericsChoice
 from engine.serving.plan import Loader, LoadPlan, Report, keeps_whole_windows
-from engine.serving.tuning import PairSpeed, Setup, Tuning
+from engine.serving.tuning import OpenedPair, PairSpeed, Setup, Tuning
 from engine.text.chat import ChatTemplate
 from engine.text.tokenizer import PromptTokenizer
 
@@ -90,7 +90,7 @@ class Opener:
             speed = None
             if drafter is not None or thorough:
                 report("measuring this machine", 0.0)
-                pair = context, drafter
+                pair = OpenedPair(context, drafter)
                 speed = self.tuning.pair(plan, setup, pair, report, thorough=thorough)
             template = _chat_template(plan, model)
             opened.callback(template.close)

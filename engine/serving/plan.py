@@ -13,7 +13,8 @@ from engine.data.request import LoadRequest, Numerics
 from engine.drafters.kind import DrafterPlan, PlanContext
 from engine.drafters.parse import parse_expression
 from engine.drafters.registry import plan_drafter
-from engine.files.gguf import GgufInfo, file_key, inspect
+from engine.files.file_key import FileKey, file_key
+from engine.files.gguf import GgufInfo, inspect
 from engine.files.measurements import Measurements
 from engine.llama.library import Library, devices
 from engine.llama.model import Model, ModelOptions
@@ -39,7 +40,7 @@ class LoadPlan:
     context_length: int
     threads: int
     notices: tuple[str, ...]
-    files: tuple[tuple[Path, int, int], ...]
+    files: tuple[FileKey, ...]
 
 
 class Loader:

@@ -53,6 +53,14 @@ class Setup:
         return False if self.plain_attention else None
 
 
+@dataclass(frozen=True, slots=True)
+class OpenedPair:
+    """A target's context, and what drafts for it."""
+
+    context: Context
+    drafter: Drafter | None
+
+
 class Tuning:
     """abort: ends a measurement with StopRequested."""
 
@@ -118,13 +126,13 @@ class Tuning:
         self,
         plan: LoadPlan,
         setup: Setup,
-        opened: tuple[Context, Drafter | None],
+        opened: OpenedPair,
         report: Report,
         *,
         thorough: bool,
     ) -> PairSpeed:
         """Measures what is not known yet. Clears target's and drafters' caches."""
-        context, drafter = opened
+        context, drafter = opened.context, opened.drafter
         measure = self._measure if thorough else self._calibration
         calibration = measure(plan, setup, context, report)
         if context.options.exact is not None:

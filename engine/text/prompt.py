@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from engine.data.errors import BadOptionError, ContextLengthError, StopRequested, TemplateError
 from engine.data.events import Notice
 from engine.data.request import GenerateRequest, Message
-from engine.llama.context import Context
+from engine.llama.model import Model
 from engine.llama.vocab import Vocab
 from engine.text.chat import ChatTemplate
 from engine.text.prompt_text import PromptText
@@ -16,10 +17,20 @@ from engine.text.render_process import RenderStopped, never
 from engine.text.tokenizer import Part, PromptTokenizer
 
 
+class PromptContext(Protocol):
+    """Where a prompt is to fit: a context, of which no more is asked."""
+
+    @property
+    def model(self) -> Model: ...
+
+    @property
+    def length_limit(self) -> int: ...
+
+
 def build_prompt(
     request: GenerateRequest,
     template: ChatTemplate,
-    context: Context,
+    context: PromptContext,
     held: Sequence[int],
     tokenizer: PromptTokenizer | None = None,
     cancelled: Callable[[], bool] = never,

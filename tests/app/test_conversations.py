@@ -5,12 +5,16 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.conversations import Conversations
 
-TOKENS = [["Hi", "a", 0, 0.5, None, 1], ["!", "c", None, 0.9, None, None, [["x", 0, 0.1, 0.2, 2]]]]
+TOKENS: list[list[Any]] = [
+    ["Hi", "a", 0, 0.5, None, 1],
+    ["!", "c", None, 0.9, None, None, [["x", 0, 0.1, 0.2, 2]]],
+]
 
 
 @pytest.fixture

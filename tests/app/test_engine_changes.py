@@ -12,6 +12,7 @@ import pytest
 
 from app.handlers import Handlers
 from app.loading import Loading
+from app.names import Names
 from app.preferences import PreferencesFile
 from app.services import Application
 from app.session import Event, Session, Sessions
@@ -101,7 +102,7 @@ def test_the_last_state_that_a_page_hears_of_is_the_latest(
     sessions = HeldSessions()
     page = sessions.create()
     preferences = PreferencesFile(DataFolder(tmp_path).preferences_file)
-    Loading(engine, preferences, sessions)
+    Loading(engine, preferences, sessions, Names(lambda _news: None))
     request = preferences.current.settings.load_request("starter", ("ngram",))
     first = threading.Thread(target=lambda: engine.load(request))
     first.start()

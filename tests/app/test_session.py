@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator
 
 import app.session as session_module
 from app.session import Session, Sessions
@@ -60,10 +59,10 @@ def test_attached_only_while_a_stream_reads() -> None:
     session.add({"n": 1})
 
     async def read_one() -> bool:
-        stream: AsyncIterator[str] = session.envelopes(0)
+        stream = session.envelopes(0)
         await anext(stream)
         attached = session.attached
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
         return attached
 
     assert asyncio.run(read_one())

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, ViewportSize
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.e2e.sites import FakeSite
 
-SIZE = {"width": 1440, "height": 900}
+SIZE: ViewportSize = {"width": 1440, "height": 900}
 SETTLE_MS = 1000
 PATIENCE_MS = 60_000
 
@@ -67,7 +67,7 @@ def attach(page: Page, watch: Watch, url: str) -> None:
         if parts.scheme not in ("data", "blob") and parts.netloc != own:
             watch.foreign.append(address)
 
-    def entered() -> None:
+    def entered(_page: Page) -> None:
         watch.errors[:] = [text for text in watch.errors if not text.startswith(LEFT)]
 
     page.on("domcontentloaded", entered)
@@ -76,9 +76,9 @@ def attach(page: Page, watch: Watch, url: str) -> None:
     page.on("request", lambda request: requested(request.url))
 
 
-def new_page(browser: Browser, **options: object) -> Page:
+def new_page(browser: Browser) -> Page:
     """Of a browser context of its own. Later pages of that context find its cache filled."""
-    context = browser.new_context(**({"viewport": SIZE} | options))
+    context = browser.new_context(viewport=SIZE)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     context.set_default_timeout(PATIENCE_MS)
     return context.new_page()

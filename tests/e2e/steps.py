@@ -37,7 +37,8 @@ def ask(page: Page, text: str, count: int = 1) -> Locator:
 
 
 def text_of(part: Locator) -> str:
-    return part.locator(".reply-body").evaluate("body => body.textContent")
+    text: str = part.locator(".reply-body").evaluate("body => body.textContent")
+    return text
 
 
 def stop_after(page: Page, tokens: int) -> None:

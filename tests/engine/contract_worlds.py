@@ -5,7 +5,7 @@ A new kind of drafter gets one line in DRAFTERS, and is then held to the whole c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.data.request import SamplingParams
+from engine.data.request import Coupling, SamplingParams
 from engine.data.widths import WidthClass
 from engine.drafters.base import Drafter
 from engine.drafters.build_context import BuildContext
@@ -76,12 +76,17 @@ class Opened:
     ranked: int
 
     def reply(
-        self, prompt: Sequence[int], count: int, sampling: SamplingParams, **options: object
+        self,
+        prompt: Sequence[int],
+        count: int,
+        sampling: SamplingParams,
+        coupling: Coupling = "seed",
+        stop_at: int = 0,
     ) -> TinyReply:
         return TinyReply(
             self.context, self.drafter, prompt, count, sampling, DEPTH, self.width,
-            ranked=self.ranked, **options,
-        )  # type: ignore[arg-type]  # fmt: skip
+            coupling=coupling, ranked=self.ranked, stop_at=stop_at,
+        )  # fmt: skip
 
 
 class World:
@@ -163,7 +168,7 @@ class World:
 
     def expression(self, name: str) -> str:
         wording = DRAFTERS[name]
-        kinds = {
+        kinds: dict[str, Callable[[], Path]] = {
             "relative": lambda: self.relative,
             "other": lambda: self.other,
             "medusa": lambda: self.medusa,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Self, Unpack
 
 from engine.data.request import SamplingParams
-from engine.drafters.base import DraftRound, StepDrafter
+from engine.drafters.base import Drafter, DraftRound, StepDrafter
 from engine.drafters.build_context import BuildContext
 from engine.drafters.features.capture import HiddenStateCapture
 from engine.drafters.features.eagle_graph import EagleGraph, TargetEnds
@@ -21,7 +22,7 @@ from engine.llama.layers import FINAL_STATE
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
 from tests.eagle3_gguf import Eagle3Shape, write_eagle3
-from tests.eagle_files import EagleSizes, write_eagle
+from tests.eagle_files import EagleChanges, EagleSizes, write_eagle
 from tests.engine.conftest import THREADS
 from tests.engine.draft_rounds import draft_round
 from tests.engine.open_drafter import build_drafter
@@ -59,13 +60,18 @@ class HeadBench:
         self.close_later(context.close)
         return context
 
-    def drafter(self, weights: Path, context: Context, kind: str | None = None) -> StepDrafter:
+    def drafter(self, weights: Path, context: Context, kind: str | None = None) -> Drafter:
         capture = HiddenStateCapture()
         expression = (kind or self._kind).format(weights)
         drafter = build_drafter(parse_expression(expression), self.build(capture))
         self.close_later(drafter.close)
         capture.connect(context)
-        return drafter  # type: ignore[return-value]
+        return drafter
+
+    def step_drafter(self, weights: Path, context: Context, kind: str | None = None) -> StepDrafter:
+        drafter = self.drafter(weights, context, kind)
+        assert isinstance(drafter, StepDrafter)
+        return drafter
 
     def build(self, capture: HiddenStateCapture) -> BuildContext:
         return BuildContext(
@@ -88,11 +94,11 @@ class EagleBench(HeadBench):
         path = write_tiny_gguf(folder / "target.gguf", layers=3, architecture=architecture)
         super().__init__(library, path, (FINAL_STATE,), "eagle:{}")
 
-    def sizes(self, **changes: object) -> EagleSizes:
-        return EagleSizes(HIDDEN, self.model.vocab.size, **changes)  # type: ignore[arg-type]
+    def sizes(self, **changes: Unpack[EagleChanges]) -> EagleSizes:
+        return replace(EagleSizes(HIDDEN, self.model.vocab.size), **changes)
 
-    def layer(self, **changes: object) -> Path:
-        return write_eagle(self.folder / "layer", self.sizes(likely=True, **changes))
+    def layer(self, **changes: Unpack[EagleChanges]) -> Path:
+        return write_eagle(self.folder / "layer", replace(self.sizes(likely=True), **changes))
 
     def decoder(
         self, layer: Path, kind: str = "F32", abort: AbortFlag | None = None
@@ -113,7 +119,7 @@ class Eagle3Bench(HeadBench):
         super().__init__(library, path, EAGLE3_LAYERS, "eagle3:{}")
         self._written = 0
 
-    def heads(self, drafted: Sequence[int] = ()) -> tuple[Path, Eagle3Shape]:
+    def heads(self, drafted: Collection[int] = ()) -> tuple[Path, Eagle3Shape]:
         """drafted: the tokens they know, none for all."""
         size = self.model.vocab.size
         shape = Eagle3Shape(self.model.hidden_size, size, EAGLE3_LAYERS, sorted(drafted))

@@ -15,6 +15,7 @@ from engine.files.tensor_data import TensorData
 from engine.heads.medusa_file import MedusaHead, MedusaHeads
 
 Arrays = Mapping[str, NDArray[np.generic]]
+Floats = Mapping[str, NDArray[np.float32]]
 _SAFETENSORS = {"float32": "F32", "float16": "F16", "int64": "I64", "uint16": "BF16"}
 _STORAGES = {
     "float32": "FloatStorage",
@@ -41,7 +42,7 @@ def medusa_arrays(
     return found
 
 
-def medusa_reference(arrays: Arrays, head: int, state: NDArray[np.float32]) -> NDArray[np.float32]:
+def medusa_reference(arrays: Floats, head: int, state: NDArray[np.float32]) -> NDArray[np.float32]:
     """One head in numpy: logits [rows] of a hidden state [hidden]."""
     block = 0
     values = state.astype(np.float64)
@@ -58,7 +59,7 @@ def tensor(array: NDArray[np.float32]) -> TensorData:
     return TensorData("F32", array.shape, np.ascontiguousarray(array).view(np.uint8).reshape(-1))
 
 
-def medusa_heads(arrays: Arrays, heads: int = 3) -> MedusaHeads:
+def medusa_heads(arrays: Floats, heads: int = 3) -> MedusaHeads:
     """One block a head."""
     return MedusaHeads(
         tuple(
@@ -76,7 +77,8 @@ def bfloat16(array: NDArray[np.float32]) -> NDArray[np.uint16]:
 
 
 def write_safetensors(path: Path, arrays: Arrays) -> Path:
-    header, data = {"__metadata__": {"format": "pt"}}, b""
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    data = b""
     for name, array in arrays.items():
         raw = np.ascontiguousarray(array).tobytes()
         header[name] = {

@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.data.events import Finished, RunEvent
-from engine.data.request import GenerateRequest
+from engine.data.request import DraftParams, GenerateRequest, SamplingParams
 from engine.process.client import EngineClient
 from engine.process.run import Run
 from tests.tiny_gguf import write_tiny_gguf
 
 WAIT = 60.0
 """Seconds until a missing event is a failure."""
+
+USUAL_SAMPLING = SamplingParams()
+USUAL_DRAFTING = DraftParams()
 
 
 def finished(run: Run) -> Finished:
@@ -22,8 +25,20 @@ def reply(client: EngineClient, request: GenerateRequest) -> Finished:
     return finished(client.generate(request))
 
 
-def raw(text: str, max_tokens: int = 8, **changes: object) -> GenerateRequest:
-    return GenerateRequest(raw_prompt=text, max_tokens=max_tokens, **changes)  # type: ignore[arg-type]
+def raw(
+    text: str,
+    max_tokens: int = 8,
+    sampling: SamplingParams = USUAL_SAMPLING,
+    drafting: DraftParams = USUAL_DRAFTING,
+    reuse: bool = True,
+) -> GenerateRequest:
+    return GenerateRequest(
+        raw_prompt=text,
+        max_tokens=max_tokens,
+        sampling=sampling,
+        drafting=drafting,
+        reuse=reuse,
+    )
 
 
 def until(run: Run, kind: type[RunEvent]) -> RunEvent:

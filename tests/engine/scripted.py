@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.data.errors import DrafterError, NativeError
 from engine.drafters.base import DraftRound, Observation, TargetNeeds
-from engine.llama.context import PassAborted
+from engine.llama.abort import PassAborted
 from engine.maths.proposal import EMPTY_PROPOSAL, ROOT, Proposal
 
 VOCABULARY = 12

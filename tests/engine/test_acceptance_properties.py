@@ -149,7 +149,7 @@ class CountingTargets(list[Distribution]):
         super().__init__(rows)
         self.read: set[int] = set()
 
-    def __getitem__(self, index: int) -> Distribution:  # type: ignore[override]
+    def __getitem__(self, index: int) -> Distribution:  # type: ignore[override]  # takes no slices
         self.read.add(index)
         return super().__getitem__(index)
 

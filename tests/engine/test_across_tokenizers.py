@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -20,13 +21,16 @@ from tests.tiny_gguf import write_tiny_gguf
 
 
 def vocabulary(
-    *tokens: str, control: Sequence[str] = (), spelling: str = "gpt2", **roles: int
+    *tokens: str,
+    control: Sequence[str] = (),
+    spelling: str = "gpt2",
+    eos: int | None = None,
+    eot: int | None = None,
 ) -> GgufVocabulary:
     texts = [token.encode() for token in (*tokens, *control)]
     types = [TOKEN_BYTE if t.startswith("<0x") else TOKEN_NORMAL for t in tokens]
     types += [TOKEN_CONTROL] * len(control)
-    base = GgufVocabulary(tuple(texts), tuple(types), None, None, None, False, spelling, "")
-    return replace(base, **roles)
+    return GgufVocabulary(tuple(texts), tuple(types), None, eos, eot, False, spelling, "")
 
 
 def pairs(target: GgufVocabulary, drafter: GgufVocabulary) -> dict[int, int]:
@@ -65,10 +69,10 @@ def test_padding_is_never_shared() -> None:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=3), unique=True, max_size=20), st.randoms())
-def test_a_reordered_vocabulary_is_shared_completely(words: list[bytes], random: object) -> None:
+def test_a_reordered_vocabulary_is_shared_completely(words: list[bytes], random: Random) -> None:
     texts = [word.hex() for word in words]
     order = list(range(len(texts)))
-    random.shuffle(order)  # type: ignore[attr-defined]
+    random.shuffle(order)
     other = vocabulary(*(texts[i] for i in order))
     assert pairs(vocabulary(*texts), other) == {i: order.index(i) for i in range(len(texts))}
 

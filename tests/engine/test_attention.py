@@ -84,8 +84,10 @@ def test_the_first_turn_is_not_counted_and_a_slow_one_is_nothing() -> None:
     assert compared([fused, plain], 3) == [2.0, 1.0]
 
 
-def load_plan(target: Path, folder: DataFolder, library: Library, **changes: int) -> LoadPlan:
-    return Loader(library, folder).plan(LoadRequest(str(target), **changes), 0)
+def load_plan(
+    target: Path, folder: DataFolder, library: Library, context_length: int = 4096
+) -> LoadPlan:
+    return Loader(library, folder).plan(LoadRequest(str(target), context_length=context_length), 0)
 
 
 def test_attention_is_measured_once_and_only_where_it_fits(

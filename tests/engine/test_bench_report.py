@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as Xml
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -150,12 +149,11 @@ def test_plots_of_one_point_and_of_zeros_are_drawn() -> None:
     Xml.fromstring(lines("one", (Line(0, "T(n)", ((1.0, 0.0),)),)))
 
 
-def conditions(**changes: int) -> Conditions:
+def conditions(prompts: int = 4, max_tokens: int = 128) -> Conditions:
     sampling: dict[str, object] = {"temperature": 0.0}
-    made = Conditions(
-        "starter", NAMES, (), None, (), 128, 4096, 2, -1, sampling, "A CPU, 2 cores", 4
+    return Conditions(
+        "starter", NAMES, (), None, (), max_tokens, 4096, 2, -1, sampling, "A CPU, 2 cores", prompts
     )
-    return replace(made, **changes)
 
 
 def test_a_run_goes_on_with_its_file(tmp_path: Path) -> None:

@@ -18,10 +18,17 @@ from engine.data.errors import (
 )
 from engine.data.events import Finished, Notice, PromptProgress, Queued
 from engine.data.folders import DataFolder
-from engine.data.request import DraftParams, GenerateRequest, LoadRequest, Message, SamplingParams
+from engine.data.request import (
+    DraftParams,
+    GenerateRequest,
+    LoadRequest,
+    Message,
+    Role,
+    SamplingParams,
+)
 from engine.data.rounds import RoundTrace
 from engine.process.client import EngineClient
-from tests.engine.runs import WAIT, finished, raw, reply, until, write_slow_tiny
+from tests.engine.runs import USUAL_SAMPLING, WAIT, finished, raw, reply, until, write_slow_tiny
 from tests.tiny_gguf import write_tiny_gguf
 
 
@@ -216,21 +223,23 @@ def test_a_full_context_ends_the_reply(
 class Chat:
     """A chat as the page keeps it: messages and the replies' texts."""
 
-    def __init__(self, client: EngineClient, **drafting: object) -> None:
+    def __init__(self, client: EngineClient, drafting: DraftParams) -> None:
         self.client = client
-        self.drafting = DraftParams(**drafting)  # type: ignore[arg-type]
+        self.drafting = drafting
         self.messages: list[Message] = []
         self.last: Finished | None = None
 
-    def say(self, text: str, max_tokens: int = 12, **sampling: object) -> Finished:
+    def say(
+        self, text: str, max_tokens: int = 12, sampling: SamplingParams = USUAL_SAMPLING
+    ) -> Finished:
         self.messages.append(Message("user", text))
-        return self.answer(max_tokens, **sampling)
+        return self.answer(max_tokens, sampling)
 
-    def answer(self, max_tokens: int = 12, **sampling: object) -> Finished:
+    def answer(self, max_tokens: int = 12, sampling: SamplingParams = USUAL_SAMPLING) -> Finished:
         request = GenerateRequest(
             messages=tuple(self.messages),
             max_tokens=max_tokens,
-            sampling=SamplingParams(**sampling),  # type: ignore[arg-type]
+            sampling=sampling,
             drafting=self.drafting,
         )
         self.last = reply(self.client, request)
@@ -242,7 +251,7 @@ class Chat:
 def chat(shared: EngineClient, starter_path: Path) -> Chat:
     drafter = "first(ngram,early-exit)"
     shared.load(LoadRequest(str(starter_path), drafter, context_length=1024, threads=1))
-    return Chat(shared, speculate="always", draft_max=4)
+    return Chat(shared, DraftParams("always", draft_max=4))
 
 
 @pytest.mark.model
@@ -252,7 +261,8 @@ def test_the_next_turn_reads_only_what_is_new(chat: Chat) -> None:
         before = chat.last
         assert before is not None
         held = before.prompt_tokens + len(before.tokens)
-        after = chat.say("And one more?", temperature=temperature, seed=turn)
+        sampling = SamplingParams(temperature=temperature, seed=turn)
+        after = chat.say("And one more?", sampling=sampling)
         assert after.reused_prompt_tokens == held - 1
         assert after.prompt_tokens - held < 30
 
@@ -277,7 +287,7 @@ def test_regenerating_and_editing_reuse_the_common_part(chat: Chat) -> None:
     edited = chat.say("And two animals?")
     held = first.prompt_tokens + len(first.tokens)
     assert held - 1 <= edited.reused_prompt_tokens < edited.prompt_tokens
-    fresh = Chat(chat.client, speculate="off")
+    fresh = Chat(chat.client, DraftParams("off"))
     fresh.messages = list(chat.messages[:-1])
     assert fresh.answer().text == edited.text
 
@@ -286,10 +296,9 @@ def test_regenerating_and_editing_reuse_the_common_part(chat: Chat) -> None:
 def test_a_history_too_long_is_refused_or_trimmed(shared: EngineClient, starter_path: Path) -> None:
     shared.load(LoadRequest(str(starter_path), "ngram", context_length=160, threads=1))
     words = "one two three four five six seven eight nine ten " * 2
-    messages = tuple(
-        Message(role, f"{number} {words}")  # type: ignore[arg-type]
-        for number, role in enumerate(["user", "assistant"] * 5 + ["user"])
-    )
+    turn: tuple[Role, ...] = ("user", "assistant")
+    roles = (*turn * 5, turn[0])
+    messages = tuple(Message(role, f"{number} {words}") for number, role in enumerate(roles))
     with pytest.raises(ContextLengthError, match="the context 160"):
         reply(shared, GenerateRequest(messages=messages, max_tokens=8))
     run = shared.generate(GenerateRequest(messages=messages, max_tokens=8, overflow="trim"))

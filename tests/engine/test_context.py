@@ -14,8 +14,8 @@ from scipy.special import logsumexp
 
 from engine.data.errors import ModelFileError
 from engine.data.widths import WidthClass
-from engine.llama.abort import AbortFlag
-from engine.llama.context import Context, ContextOptions, PassAborted
+from engine.llama.abort import AbortFlag, PassAborted
+from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
 from engine.maths.proposal import ROOT, Proposal
@@ -44,7 +44,8 @@ def fresh_row(context: Context, tokens: Sequence[int]) -> NDArray[np.float32]:
     """Logits after `tokens`, prefilled from nothing."""
     context.clear()
     context.feed(tokens[:-1])
-    return context.extend(tokens[-1:])[0].copy()
+    row: NDArray[np.float32] = context.extend(tokens[-1:])[0]
+    return row.copy()
 
 
 def prefill(context: Context, tokens: Sequence[int]) -> None:

@@ -202,6 +202,7 @@ def test_closing_gives_memory_back(worlds: dict[str, World], name: str) -> None:
             if cycle % 10 == 0:
                 reply = opened.reply(world.prompt, 6, GREEDY)
                 assert reply.tokens == world.plain(world.prompt, 6, GREEDY)
+            assert opened.drafter is not None
             opened.drafter.close()  # twice is safe
         sizes.append(process.memory_info().rss)
     assert sizes[-1] - sizes[4] < LEAK

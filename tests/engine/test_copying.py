@@ -136,7 +136,7 @@ def test_long_earlier_texts_are_followed_to_their_end() -> None:
     index = EarlierIndex([text], MINIMUM)
     cursor = index.cursor(text[3000:3100].tolist())
     assert cursor is not None
-    drafted = []
+    drafted: list[int] = []
     while following := cursor.continuations():
         assert following[0].evidence == Evidence(LONGEST_MATCH + len(drafted), 1, 1)
         drafted.append(following[0].token)

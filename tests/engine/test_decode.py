@@ -16,7 +16,7 @@ from engine.data.rounds import RoundTrace
 from engine.data.stats import StatsCounter
 from engine.decode.loop import DraftSetup, RoundLoop, Streams
 from engine.drafters.base import Observation
-from engine.llama.context import PassAborted
+from engine.llama.abort import PassAborted
 from engine.maths.proposal import ROOT, Proposal
 from engine.maths.randomness import CoupledStream, IndependentStream
 from tests.engine import scripted
@@ -210,7 +210,7 @@ def test_closing_the_iterator_leaves_valid_caches(name: str) -> None:
     rounds = loop.run(list(PROMPT), ToyVocabulary(), lambda: False)
     for _ in range(3):
         next(rounds)
-    rounds.close()  # type: ignore[attr-defined]
+    rounds.close()
     assert_books_balance(loop, target)
     assert loop.finish == "cancelled"
 

@@ -18,8 +18,7 @@ from engine.drafters.features.capture import HiddenStateCapture
 from engine.drafters.parse import parse_expression
 from engine.heads.eagle_file import read_eagle
 from engine.heads.pairing import require_eagle, target_ends
-from engine.llama.abort import AbortFlag
-from engine.llama.context import PassAborted
+from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.layers import FINAL_STATE
 from engine.llama.library import Library
 from engine.maths.proposal import ROOT, Proposal
@@ -82,9 +81,11 @@ def test_nodes_of_a_tree_see_their_own_path_only(bench: EagleBench) -> None:
     tokens, states = some_text(12)
     decoder.feed(tokens[:-1], states[:-1])
     paths: list[tuple[int, ...]] = []
+    known: dict[tuple[int, ...], NDArray[np.float32]] = {}
     for _ in range(2):  # the second tree grows over what the first one left
         _, root = decoder.draft(tokens[-1], states[-1])
-        paths, known = [], {(): root}
+        paths.clear()
+        known = {(): root}
         for parents, new in (
             ([ROOT] * 10, range(20, 30)),
             ([4, 0, 4, 9], [1, 2, 3, 4]),
@@ -191,7 +192,7 @@ def test_what_it_follows_leaves_no_trace(bench: EagleBench) -> None:
     context = bench.context()
     first = TinyReply(context, None, PROMPT)
     layer = bench.layer()
-    used = bench.drafter(layer, context, "eagle:tree=12:{}")
+    used = bench.step_drafter(layer, context, "eagle:tree=12:{}")
     long = [*PROMPT, *first.tokens, 44, 50, 61]
     chats = [PROMPT, long, [*long[:20], 3, 4, 5], [9, 8, 7], PROMPT, long[:-1], long]
     chats.append([long[0] + 1, *long[1:]])  # other states under the same tokens
@@ -213,7 +214,7 @@ def _first_row(drafter: StepDrafter, text: Sequence[int]) -> NDArray[np.float64]
 
 def _fresh_row(bench: EagleBench, layer: Path, text: Sequence[int]) -> NDArray[np.float64]:
     context = bench.context()
-    drafter = bench.drafter(layer, context)
+    drafter = bench.step_drafter(layer, context)
     context.feed(text[:-1])
     drafter.begin(text)
     return _first_row(drafter, text)
@@ -253,7 +254,7 @@ def test_checkpoints_that_cannot_be_used(
     bench: EagleBench, config: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ModelFileError, match=message):
-        read_eagle(write_eagle(bench.folder / "layer", bench.sizes(), **config))
+        read_eagle(write_eagle(bench.folder / "layer", bench.sizes(), config=config))
 
 
 def test_incomplete_and_foreign_checkpoints(bench: EagleBench) -> None:
@@ -284,7 +285,7 @@ def test_which_targets_a_layer_fits(bench: EagleBench) -> None:
 
 def test_linear_rope_scaling_is_a_factor_of_the_positions(bench: EagleBench) -> None:
     scaling = {"type": "linear", "factor": 4.0}
-    folder = write_eagle(bench.folder / "layer", bench.sizes(), rope_scaling=scaling)
+    folder = write_eagle(bench.folder / "layer", bench.sizes(), config={"rope_scaling": scaling})
     assert read_eagle(folder).shape.rope_scale == 0.25
     values = json.loads((folder / "config.json").read_text())
     assert "rope_theta" not in values and read_eagle(folder).shape.rope_base == 10_000.0

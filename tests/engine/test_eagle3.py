@@ -85,7 +85,7 @@ def test_what_it_follows_leaves_no_trace(bench: Eagle3Bench) -> None:
     context = bench.context()
     first = TinyReply(context, None, PROMPT)
     heads, _ = bench.heads(set(first.tokens))
-    used = bench.drafter(heads, context)
+    used = bench.step_drafter(heads, context)
     long = [*PROMPT, *first.tokens, 44, 50, 61]
     chats = [PROMPT, long, [*long[:20], 3, 4, 5], [9, 8, 7], PROMPT, long[:-1], long]
     chats.append([long[0] + 1, *long[1:]])  # other states under the same tokens
@@ -110,7 +110,7 @@ def _first_row(drafter: StepDrafter, text: Sequence[int]) -> NDArray[np.float32]
 
 def _fresh_row(bench: Eagle3Bench, heads: Path, text: Sequence[int]) -> NDArray[np.float32]:
     context = bench.context()
-    drafter = bench.drafter(heads, context)
+    drafter = bench.step_drafter(heads, context)
     context.feed(text[:-1])
     drafter.begin(text)
     return _first_row(drafter, text)
@@ -124,7 +124,7 @@ def test_long_prompts_are_followed_in_parts(llama: Eagle3Bench) -> None:
     heads, _ = llama.heads(range(0, 200, 2))
     for step in (512, 150, 7):
         context = Context(llama.model, options, AbortFlag())
-        drafter = llama.drafter(heads, context)
+        drafter = llama.step_drafter(heads, context)
         for start in range(0, len(text) - 1, step):
             context.feed(text[start : min(start + step, len(text) - 1)])
         drafter.begin(text)

@@ -250,7 +250,8 @@ def test_commands_convert_and_check(
     assert run(*command, "--first-tokens", 100, "--output", output, "--data-dir", data) == 0
     heads = read_medusa(output)
     assert heads.rows == 100 and heads.target_hash == target_hash(inspect(target))
-    assert heads.heads[0].output.dtype == "Q8_0"
+    rows = heads.heads[0].output
+    assert rows is not None and rows.dtype == "Q8_0"
     capsys.readouterr()
 
     other = write_tiny_gguf(tmp_path / "other.gguf", layers=3)

@@ -102,7 +102,7 @@ def test_a_loaded_drafter_draws_from_the_law_of_torch(bench: EagleBench) -> None
     reference = torch_layer(bench)
     folder = reference.save(bench.folder / "layer", "torch", torch.float16)
     context = bench.context()
-    drafter = bench.drafter(folder, context)
+    drafter = bench.step_drafter(folder, context)
     for text in (TEXT[:9], TEXT, [*TEXT[:6], 40, 41, 42, 43]):
         context.reuse(text[:-1])
         context.feed(text[len(context.tokens) : -1])
@@ -125,7 +125,7 @@ def drafted_laws(
         context=list(text),
         max_depth=4,
         sampler=Sampler(SamplingParams(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)),
-        mode="sample",
+        mode="sampled",
         stream=IndependentStream(5, "draft"),
         policy=AlwaysDraft(4),
     )

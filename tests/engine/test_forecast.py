@@ -12,9 +12,8 @@ from engine.files.gguf import inspect
 from engine.files.gguf_header import read_header
 from engine.files.measurements import Measurements, measurement_key
 from engine.models.locate import LocatedModel
-from engine.train.curves import CURVES
+from engine.train.curves import CURVES, Curve
 from engine.train.forecast import (
-    Curve,
     Forecast,
     TrainingBudget,
     curve_for,
@@ -25,7 +24,7 @@ from engine.train.forecast import (
     target_forecast,
     tokens_in,
 )
-from engine.train.training import TrainSettings
+from engine.train.training import HeadKind, TrainSettings
 from tests.tiny_gguf import write_tiny_gguf
 
 FREE = {1: 0.1, 2: 0.1, 3: 0.1, 4: 0.1, 5: 0.1, 8: 0.1}
@@ -60,7 +59,7 @@ def test_between_points_the_curve_follows_the_logarithm() -> None:
 
 
 @pytest.mark.parametrize("kind", CURVES)
-def test_it_pays_where_wider_passes_are_free(kind: str, target: Path) -> None:
+def test_it_pays_where_wider_passes_are_free(kind: HeadKind, target: Path) -> None:
     info = inspect(target)
     dear = forecast(kind, 100_000, info, DEAR, TrainSettings())
     assert (dear.length, dear.speedup, dear.pays) == (0, 1.0, False)
@@ -95,7 +94,7 @@ def test_layers_are_counted_as_the_file_has_them(target: Path) -> None:
 
 def test_a_larger_drafter_costs_more(target: Path) -> None:
     info = inspect(target)
-    kinds = ("medusa", "eagle3", "early-exit")
+    kinds: tuple[HeadKind, ...] = ("medusa", "eagle3", "early-exit")
     small, large = TrainSettings(1, 16, keep_layers=1), TrainSettings(8, 256, keep_layers=5)
     for kind in kinds:
         assert 0 < drafter_bytes(kind, info, small) < drafter_bytes(kind, info, large)

@@ -38,7 +38,10 @@ from tests.tiny_gguf import write_tiny_gguf
 
 HIDDEN, ROWS = 32, 50
 Write = Callable[[Path, Arrays], Path]
-WRITERS = {"medusa_lm_head.safetensors": write_safetensors, "medusa_lm_head.pt": write_torch}
+WRITERS: dict[str, Write] = {
+    "medusa_lm_head.safetensors": write_safetensors,
+    "medusa_lm_head.pt": write_torch,
+}
 
 
 def ones(*shape: int) -> NDArray[np.float32]:
@@ -51,6 +54,7 @@ def assert_same(heads: MedusaHeads, arrays: Arrays, blocks: int = 1) -> None:
         for layer, (weight, bias) in enumerate(head.blocks):
             assert (weight.floats() == arrays[f"{number}.{layer}.linear.weight"]).all()
             assert (bias.floats()[0] == arrays[f"{number}.{layer}.linear.bias"]).all()
+        assert head.output is not None
         assert (head.output.floats() == arrays[f"{number}.{blocks}.weight"]).all()
 
 
@@ -79,8 +83,10 @@ def test_half_precision(tmp_path: Path, write: Write) -> None:
     assert_same(read_medusa(write(path, halves)), {k: v for k, v in halves.items()})
     short = {key: bfloat16(value) for key, value in arrays.items()}
     heads = read_medusa(write(path, short))
-    found = heads.heads[0].output.floats()
-    assert heads.heads[0].output.dtype == "BF16"
+    output = heads.heads[0].output
+    assert output is not None
+    found = output.floats()
+    assert output.dtype == "BF16"
     np.testing.assert_allclose(found, arrays["0.1.weight"], rtol=2**-7)
 
 
@@ -99,7 +105,7 @@ def test_half_precision(tmp_path: Path, write: Write) -> None:
     ],
 )
 def test_other_tensors_are_refused(
-    tmp_path: Path, spoil: Callable[[dict[str, object]], None], message: str
+    tmp_path: Path, spoil: Callable[[dict[str, NDArray[np.float32]]], object], message: str
 ) -> None:
     arrays = dict(medusa_arrays(HIDDEN, ROWS))
     spoil(arrays)

@@ -39,7 +39,7 @@ def test_eagle_layers_are_checked_and_counted_before_anything_is_read(
     sizes = EagleSizes(info.embedding_length, info.vocabulary_size)
     layer = write_eagle(tmp_path / "layer", sizes)
     plan = loader.plan(LoadRequest(str(path), f"eagle:tree=8:{layer}", context_length=256), 0)
-    assert layer / "model.safetensors" in [file for file, _, _ in plan.files]
+    assert layer / "model.safetensors" in [file.path for file in plan.files]
     with pytest.raises(IncompatiblePairError, match="hidden size of 32"):
         other = write_eagle(tmp_path / "other", EagleSizes(32, info.vocabulary_size))
         loader.plan(LoadRequest(str(path), f"eagle:{other}"), 0)

@@ -13,7 +13,7 @@ from engine.control.controller import AlwaysDraft
 from engine.data.errors import BadOptionError, IncompatiblePairError
 from engine.data.folders import DataFolder
 from engine.data.request import LoadRequest, SamplingParams
-from engine.drafters.base import DraftRound, StepDrafter
+from engine.drafters.base import Drafter, DraftRound, StepDrafter
 from engine.drafters.build_context import BuildContext
 from engine.drafters.features.capture import HiddenStateCapture
 from engine.drafters.parse import parse_expression
@@ -53,7 +53,7 @@ def context(target: Model) -> Iterator[Context]:
         yield context
 
 
-def open_drafter(library: Library, context: Context, expression: str = "mtp") -> StepDrafter:
+def open_drafter(library: Library, context: Context, expression: str = "mtp") -> Drafter:
     capture = HiddenStateCapture()
     build = BuildContext(
         context.model, 256, THREADS, 0, AbortFlag(), library.log, Path(),
@@ -61,7 +61,13 @@ def open_drafter(library: Library, context: Context, expression: str = "mtp") ->
     )  # fmt: skip
     drafter = build_drafter(parse_expression(expression), build)
     capture.connect(context)
-    return drafter  # type: ignore[return-value]
+    return drafter
+
+
+def open_step_drafter(library: Library, context: Context) -> StepDrafter:
+    drafter = open_drafter(library, context)
+    assert isinstance(drafter, StepDrafter)
+    return drafter
 
 
 @pytest.mark.parametrize("expression", ["mtp", "tree(mtp)", "first(ngram,mtp)"])
@@ -93,7 +99,7 @@ def first_row(drafter: StepDrafter, text: Sequence[int]) -> NDArray[np.float32]:
 
 
 def test_what_it_follows_leaves_no_trace(library: Library, target: Model, context: Context) -> None:
-    used = open_drafter(library, context)
+    used = open_step_drafter(library, context)
     first = TinyReply(context, used, PROMPT)
     long = [*PROMPT, *first.tokens, 44, 50, 61]
     for chat in (long, [*long[:20], 3, 4, 5], PROMPT, long[:-1], long):
@@ -101,7 +107,7 @@ def test_what_it_follows_leaves_no_trace(library: Library, target: Model, contex
         text = [*chat, *reply.tokens]
         row = first_row(used, text)
         with open_context(target) as other:
-            fresh = open_drafter(library, other)
+            fresh = open_step_drafter(library, other)
             other.feed(text[:-1])
             fresh.begin(text)
             np.testing.assert_allclose(row, first_row(fresh, text), atol=1e-3)

@@ -78,7 +78,7 @@ def propose(drafter: ChainEnsemble, notices: list[str], temperature: float = 0.8
             context=[3, 1, 4, 1, 5],
             max_depth=5,
             sampler=Sampler(SamplingParams(temperature=temperature)),
-            mode="sample",
+            mode="sampled",
             stream=IndependentStream(5, "draft"),
             policy=AlwaysDraft(5),
             report=notices.append,
@@ -106,14 +106,16 @@ def test_tokens_predictions_and_laws_are_those_of_members_in_turn(
     """A plain member among them runs as ever."""
     found = []
     for side_by_side in (False, True):
-        members = [LaneStepper("a", 1), ToyStepper("b", random_toy(2, 12)), LaneStepper("c", 3)]
-        drafter = KINDS[kind](members, 3)
+        first, plain, last = (
+            LaneStepper("a", 1), ToyStepper("b", random_toy(2, 12)), LaneStepper("c", 3),
+        )  # fmt: skip
+        drafter = KINDS[kind]([first, plain, last], 3)
         drafter.parallel.side_by_side = side_by_side
         proposal = propose(drafter, [], temperature)
         assert len(proposal) == 5
         found.append(said(proposal))
-        assert members[0].threads[-1] == (2 if side_by_side else 3)
-        assert members[2].threads[-1] == (1 if side_by_side else 3)
+        assert first.threads[-1] == (2 if side_by_side else 3)
+        assert last.threads[-1] == (1 if side_by_side else 3)
         drafter.close()
         assert not drafting_threads()
     assert found[0] == found[1]
@@ -230,7 +232,7 @@ def test_without_a_choice_nothing_is_measured(members: Sequence[ToyStepper], thr
 # Models
 
 
-class Ground:
+class EnsembleBench:
     """A tiny target and an ensemble of two relatives of it, for two threads."""
 
     def __init__(self, library: Library, folder: Path, kind: str) -> None:
@@ -256,26 +258,26 @@ class Ground:
 
 
 @pytest.fixture
-def make(library: Library, tmp_path: Path) -> Iterator[Callable[[str], Ground]]:
-    opened: list[Ground] = []
+def make(library: Library, tmp_path: Path) -> Iterator[Callable[[str], EnsembleBench]]:
+    opened: list[EnsembleBench] = []
 
-    def make(kind: str) -> Ground:
-        opened.append(Ground(library, tmp_path, kind))
+    def make(kind: str) -> EnsembleBench:
+        opened.append(EnsembleBench(library, tmp_path, kind))
         return opened[-1]
 
     yield make
-    for ground in opened:
-        ground.close()
+    for bench in opened:
+        bench.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_replies_of_models_are_the_same(make: Callable[[str], Ground], kind: str) -> None:
+def test_replies_of_models_are_the_same(make: Callable[[str], EnsembleBench], kind: str) -> None:
     replies = []
     for side_by_side in (False, True):
-        ground = make(kind)
+        bench = make(kind)
         for sampling in (GREEDY, SEEDED):
-            ground.drafter.parallel.side_by_side = side_by_side
-            reply = TinyReply(ground.context, ground.drafter, PROMPT, 24, sampling)
+            bench.drafter.parallel.side_by_side = side_by_side
+            reply = TinyReply(bench.context, bench.drafter, PROMPT, 24, sampling)
             assert reply.notices == [] and reply.accepted > 0
             proposed = [[node.token for node in trace.proposed] for trace in reply.rounds]
             replies.append((reply.tokens, proposed))
@@ -283,17 +285,19 @@ def test_replies_of_models_are_the_same(make: Callable[[str], Ground], kind: str
     assert replies[:2] == replies[2:]
 
 
-def test_models_are_measured_and_a_stop_reaches_all_of_them(make: Callable[[str], Ground]) -> None:
-    ground = make("vote")
-    costs = ground.drafter.draft_costs()
-    lanes = ground.drafter.parallel
-    assert costs[ground.drafter.name].step > 0.0
+def test_models_are_measured_and_a_stop_reaches_all_of_them(
+    make: Callable[[str], EnsembleBench],
+) -> None:
+    bench = make("vote")
+    costs = bench.drafter.draft_costs()
+    lanes = bench.drafter.parallel
+    assert costs[bench.drafter.name].step > 0.0
     assert lanes.in_turn and lanes.together
-    assert ground.drafter.description.startswith(f"{ground.drafter.purpose}; members ")
+    assert bench.drafter.description.startswith(f"{bench.drafter.purpose}; members ")
     lanes.side_by_side = True
-    ground.abort.set()
-    ground.drafter.begin(PROMPT)
+    bench.abort.set()
+    bench.drafter.begin(PROMPT)
     with pytest.raises(PassAborted):
-        propose(ground.drafter, [])
-    ground.abort.clear()
-    assert len(propose(ground.drafter, [])) == 5
+        propose(bench.drafter, [])
+    bench.abort.clear()
+    assert len(propose(bench.drafter, [])) == 5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import given
@@ -21,12 +21,10 @@ NEXT = "<|im_end|>\n<|im_start|>user\nmore<|im_end|>\n<|im_start|>assistant\n"
 
 
 @pytest.fixture(scope="module")
-def vocab(tmp_path_factory: pytest.TempPathFactory, library: Library) -> Vocab:
+def vocab(tmp_path_factory: pytest.TempPathFactory, library: Library) -> Iterator[Vocab]:
     path = write_tiny_gguf(tmp_path_factory.mktemp("vocab") / "tiny.gguf", layers=1)
-    model = Model(path, ModelOptions(), library.log)  # open as long as the vocabulary is used
-    vocab = model.vocab
-    vocab.owner = model  # type: ignore[attr-defined]
-    return vocab
+    with Model(path, ModelOptions(), library.log) as model:
+        yield model.vocab
 
 
 def cut(vocab: Vocab, text: str) -> list[int]:

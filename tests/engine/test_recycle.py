@@ -29,7 +29,7 @@ from engine.maths.sampling import Sampler
 from engine.serving.session import Session
 from tests.engine.conftest import THREADS
 from tests.engine.steppers import Setting
-from tests.engine.toys import emitted, node_targets, random_toy, sequence_probability
+from tests.engine.toys import Toy, emitted, node_targets, random_toy, sequence_probability
 from tests.fakes import BranchingStream, outcomes
 from tests.tiny_gguf import write_tiny_gguf
 
@@ -147,6 +147,10 @@ def test_a_tree_is_a_chain_where_siblings_do_not_pay() -> None:
     assert max(drafter.propose(round_([0], depth=2)).depths) == 2
 
 
+def after(text: tuple[int, ...], p: Toy) -> Toy:
+    return lambda prefix: p((*text, *prefix))
+
+
 @pytest.mark.parametrize("nodes", [0, 7])
 def test_the_law_is_the_targets(nodes: int) -> None:
     """Two rounds on a toy target, every random decision enumerated; the table grows between."""
@@ -158,7 +162,7 @@ def test_the_law_is_the_targets(nodes: int) -> None:
         text: tuple[int, ...] = (0,)
         for _ in range(2):
             proposal = drafter.propose(setting.round(text, stream))
-            targets = node_targets(lambda prefix, before=text: p((*before, *prefix)), proposal)
+            targets = node_targets(after(text, p), proposal)
             verdict = verify(proposal, targets, len(text), choose_rule(proposal, "best"), stream)
             new = emitted(proposal, verdict)
             rankings = tuple(

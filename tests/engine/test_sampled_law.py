@@ -80,7 +80,7 @@ class Laws:
         """One verified round, continued by plain rounds until there are two tokens."""
         stream = self.streams[0]
         targets = _NodeRows(self.p, proposal)
-        verdict = verify(proposal, targets, 0, rule, stream)  # type: ignore[arg-type]
+        verdict = verify(proposal, targets, 0, rule, stream)  # type: ignore[arg-type]  # takes no slices
         emitted = [*(proposal.tokens[node] for node in verdict.path), verdict.token]
         while len(emitted) < 2:
             emitted.append(stream.draw(self.p.after(*emitted), len(emitted)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -109,8 +109,10 @@ def test_guesses_are_tried_first_and_reach_the_run_off() -> None:
 
 def test_expected_speedup() -> None:
     flat = {1: 1.0, 2: 1.0, 3: 1.0, 4: 1.0}
-    assert expected_speedup(0.9, 0.5, flat) == (pytest.approx(3.439 / 2.5), 3)
-    assert expected_speedup(0.0, 0.5, flat) == (pytest.approx(1 / 1.5), 1)
+    speedup, length = expected_speedup(0.9, 0.5, flat)
+    assert speedup == pytest.approx(3.439 / 2.5) and length == 3
+    speedup, length = expected_speedup(0.0, 0.5, flat)
+    assert speedup == pytest.approx(1 / 1.5) and length == 1
     steep = {1: 1.0, 2: 2.0, 3: 3.0}
     assert expected_speedup(0.9, 0.5, steep)[0] == pytest.approx(1.9 / 2.5)
     costs = DraftCosts(flat, step=0.6, skipped=8)
@@ -261,13 +263,18 @@ def test_the_first_layers_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"reply_tokens": 7}, {"minutes": 0.0}, {"most": -1}, {"prompts": BUILT_IN[:1]}],
+    "ask",
+    [
+        lambda: SkipSearchRequest("starter", BUILT_IN, reply_tokens=7),
+        lambda: SkipSearchRequest("starter", BUILT_IN, minutes=0.0),
+        lambda: SkipSearchRequest("starter", BUILT_IN, most=-1),
+        lambda: SkipSearchRequest("starter", BUILT_IN[:1]),
+    ],
+    ids=["reply tokens", "minutes", "most", "prompts"],
 )
-def test_impossible_searches_are_refused(change: dict[str, object]) -> None:
-    arguments: dict[str, object] = {"model": "starter", "prompts": BUILT_IN}
+def test_impossible_searches_are_refused(ask: Callable[[], SkipSearchRequest]) -> None:
     with pytest.raises(BadOptionError):
-        SkipSearchRequest(**{**arguments, **change})  # type: ignore[arg-type]
+        ask()
 
 
 def test_the_engine_process_searches(tmp_path: Path) -> None:

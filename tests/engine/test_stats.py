@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
+from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace, TokenKind
 from engine.data.stats import DrafterCount, Stats, StatsCounter
 
 SECONDS = RoundSeconds(draft=0.25, target=1.0, other=0.125)
@@ -18,7 +18,7 @@ def chain_round(proposed: int, accepted: int, drafter: str = "model") -> RoundTr
         ProposedToken(7, "x", index - 1, index + 1, drafter, 0.5, None, index < accepted)
         for index in range(proposed)
     )
-    last = "plain" if not proposed else "bonus" if accepted == proposed else "correction"
+    last: TokenKind = "plain" if not proposed else "bonus" if accepted == proposed else "correction"
     kept = [EmittedToken(7, "x", "accepted", drafter, 0.5, None, i + 1) for i in range(accepted)]
     final = EmittedToken(8, "y", last, None, 0.5, None, None)
     return RoundTrace(0, 0, nodes, (*kept, final), SECONDS, parked=not proposed)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.data.errors import IncompatiblePairError
-from engine.files.gguf_data import read_tensors, write_gguf
+from engine.files.gguf_data import MetadataValue, read_tensors, write_gguf
 from engine.files.gguf_header import read_header
 from engine.files.tensor_data import TensorData
 from engine.llama.dequantize import dequantize
@@ -204,7 +204,12 @@ def test_a_target_with_scaled_positions_is_not_cut(tmp_path: Path) -> None:
     tensors = read_tensors(plain)
     scales = TensorData("F32", (8,), np.ones(8, np.float32).view(np.uint8))
     scaled = tmp_path / "scaled.gguf"
-    write_gguf(scaled, dict(read_header(plain).metadata), {**tensors, "rope_freqs.weight": scales})
+    metadata: dict[str, MetadataValue] = {
+        key: value
+        for key, value in read_header(plain).metadata.items()
+        if not isinstance(value, tuple)
+    }
+    write_gguf(scaled, metadata, {**tensors, "rope_freqs.weight": scales})
     assert "scaled" in obstacle("early-exit", scaled)
     assert not obstacle("eagle3", scaled)
 
@@ -212,7 +217,7 @@ def test_a_target_with_scaled_positions_is_not_cut(tmp_path: Path) -> None:
 def test_a_norm_of_heads_is_put_into_their_rows_at_its_usual_size() -> None:
     random = np.random.default_rng(0)
     matrix = random.standard_normal((4 * 16, 64)).astype(np.float32) * 3.0
-    norm, inner = random.uniform(0.5, 2.0, 16), random.uniform(0.5, 2.0, 64)
+    norm, inner = (random.uniform(0.5, 2.0, n).astype(np.float32) for n in (16, 64))
     states = random.standard_normal((5000, 64)) * inner
     heads = (states @ matrix.T).reshape(-1, 4, 16)
     exact = heads / np.sqrt((heads**2).mean(axis=2, keepdims=True)) * norm

@@ -90,7 +90,7 @@ def test_the_cut_is_where_one_step_at_a_time_makes_it(
     model: Model, template: ChatTemplate, limit: int, turns: int, system: bool
 ) -> None:
     request = GenerateRequest(messages=chat(turns, system), overflow="trim", max_tokens=20)
-    tokens, notices = build_prompt(request, template, Place(model, limit), ())  # type: ignore[arg-type]
+    tokens, notices = build_prompt(request, template, Place(model, limit), ())
     whole = prompt_tokens(model.vocab, template.prompt(request.messages), ())
     if len(whole) < limit:
         assert tokens == whole and not notices
@@ -101,7 +101,7 @@ def test_the_cut_is_where_one_step_at_a_time_makes_it(
 def test_a_last_message_that_is_too_long_is_refused(model: Model, template: ChatTemplate) -> None:
     request = GenerateRequest(messages=(Message("user", "x" * 500),), overflow="trim")
     with pytest.raises(ContextLengthError, match="start a new chat"):
-        build_prompt(request, template, Place(model, 100), ())  # type: ignore[arg-type]
+        build_prompt(request, template, Place(model, 100), ())
 
 
 def test_chats_that_a_template_refuses_are_not_looked_at_beyond_the_cut(model: Model) -> None:
@@ -109,7 +109,7 @@ def test_chats_that_a_template_refuses_are_not_looked_at_beyond_the_cut(model: M
     picky = ChatTemplate(ALTERNATING, "", "")
     messages = (*chat(20, system=False), Message("assistant", "so " * 20))
     request = GenerateRequest(messages=messages, overflow="trim", max_tokens=20)
-    tokens, notices = build_prompt(request, picky, Place(model, 200), ())  # type: ignore[arg-type]
+    tokens, notices = build_prompt(request, picky, Place(model, 200), ())
     assert tokens == one_at_a_time(model.vocab, picky, request, 200) and notices
     picky.close()
 
@@ -119,7 +119,7 @@ def test_each_message_is_cut_once(model: Model, template: ChatTemplate) -> None:
     tokenizer = PromptTokenizer(vocab)
     request = GenerateRequest(messages=chat(100), overflow="trim", max_tokens=20)
     for _ in range(2):
-        build_prompt(request, template, Place(model, 300), (), tokenizer)  # type: ignore[arg-type]
+        build_prompt(request, template, Place(model, 300), (), tokenizer)
     assert len(vocab.cuts) > 200 and set(vocab.cuts.values()) == {1}
 
 
@@ -132,7 +132,7 @@ def test_stop_acts_between_messages(model: Model, template: ChatTemplate, asked:
         build_prompt(
             request,
             template,
-            Place(model, 300),  # type: ignore[arg-type]
+            Place(model, 300),
             (),
             tokenizer,
             lambda: next(answers),
@@ -145,7 +145,7 @@ def test_figures_of_long_chats(model: Model, template: ChatTemplate) -> None:
     for turns in (100, 400, 1000, 4000):
         request = GenerateRequest(messages=chat(turns), overflow="trim", max_tokens=200)
         started = time.perf_counter()
-        tokens, _ = build_prompt(request, template, Place(model, 2048), ())  # type: ignore[arg-type]
+        tokens, _ = build_prompt(request, template, Place(model, 2048), ())
         seconds = time.perf_counter() - started
         print(f"\n{turns:5} turns: trimmed to {len(tokens)} tokens in {seconds:.2f} s", end="")
         assert len(tokens) <= 2048 - 200

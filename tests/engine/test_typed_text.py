@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.data.errors import NativeError
-from engine.data.request import Message
+from engine.data.request import Message, Role
 from engine.files.gguf import inspect
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
@@ -65,10 +65,10 @@ def template(content: str) -> ChatTemplate:
 
 @pytest.mark.parametrize("role", ["system", "user", "assistant"])
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_typed_control_tokens_stay_text(vocab: Vocab, name: str, role: str) -> None:
+def test_typed_control_tokens_stay_text(vocab: Vocab, name: str, role: Role) -> None:
     written = template(TEMPLATES[name])
-    harmless = [Message(role, "hello the end"), Message("user", "then")]  # type: ignore[arg-type]
-    typed = [Message(role, EVIL), Message("user", EVIL.upper())]  # type: ignore[arg-type]
+    harmless = [Message(role, "hello the end"), Message("user", "then")]
+    typed = [Message(role, EVIL), Message("user", EVIL.upper())]
     expected = controls(vocab, prompt_tokens(vocab, written.prompt(harmless), ()))
     tokens = prompt_tokens(vocab, written.prompt(typed), ())
     assert controls(vocab, tokens) == expected

@@ -94,7 +94,7 @@ def test_which_rule_is_used() -> None:
     with pytest.raises(BadOptionError, match="choose one"):
         DraftParams(coupling="seed", acceptance="typical")
     with pytest.raises(BadOptionError, match="exact or typical"):
-        DraftParams(acceptance="most")  # type: ignore[arg-type]
+        DraftParams(acceptance="most")  # type: ignore[arg-type]  # what a command line may say
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

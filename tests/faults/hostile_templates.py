@@ -168,8 +168,7 @@ def _doubling(expression: str) -> list[str]:
     ]
 
 
-def _nested(nest: tuple[str, str, str, str, str], depth: int) -> str:
-    start, opening, middle, closing, end = nest
+def _nested(start: str, opening: str, middle: str, closing: str, end: str, depth: int) -> str:
     return start + opening * depth + middle + closing * depth + end
 
 
@@ -183,5 +182,5 @@ MUST_FAIL: dict[str, list[str]] = {
 }
 """What cannot be rendered within any sensible limits."""
 
-DEEP = [_nested(nest, depth) for nest in _NESTS for depth in _DEPTHS]
+DEEP = [_nested(*nest, depth) for nest in _NESTS for depth in _DEPTHS]
 """What an interpreter may or may not manage; both are right, as long as it is said."""

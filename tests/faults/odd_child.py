@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 OUT = sys.stdout.buffer
 
@@ -69,8 +70,14 @@ def work() -> None:
     done()
 
 
+def nothing() -> None:
+    pass
+
+
+WAYS: dict[str, Callable[[], None]] = {
+    "garbage": garbage, "half": half_line, "death": death, "hang": hang, "work": work,
+    "suspension": suspension, "orphan": orphan, "nothing": nothing,
+}  # fmt: skip
+
 if __name__ == "__main__":
-    {
-        "garbage": garbage, "half": half_line, "death": death, "hang": hang, "work": work,
-        "suspension": suspension, "orphan": orphan, "nothing": lambda: None,
-    }[sys.argv[1]]()  # fmt: skip
+    WAYS[sys.argv[1]]()

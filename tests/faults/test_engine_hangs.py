@@ -218,14 +218,15 @@ def test_sixty_kills_and_stops(tmp_path: Path, model: Path) -> None:
         came.append(strike(client, MOMENTS[turn % 6], fault, model, stop=stop))
     client.close()
     print(f"\n{len(came)} faults, longest end {max(one.ended_seconds for one in came):.1f} s, ")
-    for (moment, fault), count in sorted(Counter((one.moment, one.fault) for one in came).items()):
-        same = [one for one in came if (one.moment, one.fault) == (moment, fault)]
+    for (moment, name), count in sorted(Counter((one.moment, one.fault) for one in came).items()):
+        same = [one for one in came if (one.moment, one.fault) == (moment, name)]
         ends = ", ".join(sorted({one.ended for one in same}))
         ended, next_ = (
-            max(getattr(one, name) for one in same) for name in ("ended_seconds", "next_seconds")
+            max(getattr(one, figure) for one in same)
+            for figure in ("ended_seconds", "next_seconds")
         )
         print(
-            f"{moment:12} {fault:14} {count:2}x  {ends:30} ended {ended:4.1f} s, next {next_:4.1f}"
+            f"{moment:12} {name:14} {count:2}x  {ends:30} ended {ended:4.1f} s, next {next_:4.1f}"
         )
     assert {one.ended for one in came} <= KNOWN_ENDS
     assert max(one.lost_tokens for one in came) == 0

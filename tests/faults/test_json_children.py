@@ -104,7 +104,7 @@ def test_a_download_event_comes_back_as_it_was() -> None:
     assert DownloadEvent.from_message(with_line) == event
 
 
-PROGRESS = {
+PROGRESS: Message = {
     "stage": "training", "done": 1, "total": 2, "seconds": 0.5, "seconds_left": None,
     "heldout": [0.5], "loss": None,
 }  # fmt: skip
@@ -112,16 +112,24 @@ PROGRESS = {
 
 def test_progress_of_the_wrong_shape_is_none() -> None:
     assert told.is_progress(PROGRESS) and told.is_progress({**PROGRESS, "heldout": None})
+    wrong: tuple[object, ...] = ("x", [None], ["x"], {}, True, float("nan"), [float("inf")])
     for key in PROGRESS:
-        for odd in ("x", [None], ["x"], {}, True, float("nan"), [float("inf")]):
+        for odd in wrong:
             if not (key == "stage" and odd == "x"):
                 assert not told.is_progress({**PROGRESS, key: odd}), (key, odd)
         assert not told.is_progress({name: PROGRESS[name] for name in PROGRESS if name != key})
     assert told.card_of({"done": True, "card": {"a": 1}}) == {"a": 1}
-    odd_cards = ({"done": 1, "card": {}}, {"done": True, "card": 1}, {"done": True}, {})
+    odd_cards: tuple[Message, ...] = (
+        {"done": 1, "card": {}},
+        {"done": True, "card": 1},
+        {"done": True},
+        {},
+    )
     assert [told.card_of(message) for message in odd_cards] == [None] * 4
     assert told.answer_tokens({"progress": {"answer_tokens": 7}}) == 7
-    odd_counts = ({}, {"progress": 7}, {"result": {}}, {"result": {"answer_tokens": "7"}})
+    odd_counts: tuple[Message, ...] = (
+        {}, {"progress": 7}, {"result": {}}, {"result": {"answer_tokens": "7"}},
+    )  # fmt: skip
     assert [told.answer_tokens(message) for message in odd_counts] == [None] * 4
 
 

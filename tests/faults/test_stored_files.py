@@ -59,7 +59,7 @@ def test_the_page_starts_and_names_the_file(tmp_path: Path, name: str, content: 
 def test_preferences_of_the_wrong_kind_do_not_end_the_start(
     tmp_path: Path, change: dict[str, object]
 ) -> None:
-    sound = {"settings": {}, "view": {}, "target": None, "drafters": []}
+    sound: dict[str, object] = {"settings": {}, "view": {}, "target": None, "drafters": []}
     (tmp_path / "preferences.json").write_text(json.dumps(sound | change))
     application = Application(FakeEngine(), FakeModels(), FakeDownloads(), DataFolder(tmp_path))
     application.load_last()

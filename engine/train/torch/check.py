@@ -27,14 +27,26 @@ from engine.train.torch.medusa import MedusaStudent
 from engine.train.torch.student import Student
 
 Rows = NDArray[np.float32]
-Text = tuple[list[int], list[int]]
-"""Tokens, and the rows among them that are anchors."""
-Opened = tuple[Library, int]
-"""The library, and how many threads its passes use."""
 LONGEST = 192  # tokens of the document that is tried
 ANCHORS = 12
 _TOLERANCE = 0.15  # of the logits' standard deviation, on average
 _LEAST_AGREEMENT = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """anchors: rows among the tokens whose drafts are compared."""
+
+    tokens: list[int]
+    anchors: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """threads: that the library's passes use."""
+
+    library: Library
+    threads: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +73,14 @@ def check_file(
     library: Library,
 ) -> Check:
     """student: with the weights as they are in the file. RunError when the two do not agree."""
-    text, opened = _text(heldout), (library, threads)
+    text, runtime = _text(heldout), Runtime(library, threads)
     with Model(target, ModelOptions(gpu_layers=0), library.log) as model:
         if isinstance(student, Eagle3Student):
-            ours, theirs = _eagle3(path, student, model, text, opened)
+            ours, theirs = _eagle3(path, student, model, text, runtime)
         elif isinstance(student, MedusaStudent):
             ours, theirs = _medusa(path, student, model, text, threads)
         elif isinstance(student, EarlyExitStudent):
-            ours, theirs = _early_exit(path, student, text, opened)
+            ours, theirs = _early_exit(path, student, text, runtime)
         else:
             raise TypeError(f"nothing is known of {type(student).__name__}")
     return _compared(path, ours, theirs)
@@ -96,15 +108,15 @@ def _text(heldout: Sequence[Document]) -> Text:
     for document in heldout:
         rows = np.flatnonzero(anchors_of(document.answer[:LONGEST], 1))
         if len(rows) >= ANCHORS:
-            return document.tokens[:LONGEST].tolist(), rows[-ANCHORS:].tolist()
+            return Text(document.tokens[:LONGEST].tolist(), rows[-ANCHORS:].tolist())
     document = max(heldout, key=lambda one: int(one.answer[:LONGEST].sum()))
     rows = np.flatnonzero(anchors_of(document.answer[:LONGEST], 1))
-    return document.tokens[:LONGEST].tolist(), rows.tolist()
+    return Text(document.tokens[:LONGEST].tolist(), rows.tolist())
 
 
 def _batch(student: Student, text: Text, hidden: Rows, layers: Rows) -> Batch:
     """One document whose only anchors are these."""
-    tokens, anchors = text
+    tokens, anchors = text.tokens, text.anchors
     answer = np.zeros(len(tokens), np.bool_)
     answer[[anchor + 2 for anchor in anchors]] = True
     nothing = np.zeros((len(tokens), 1), np.int32)
@@ -126,16 +138,16 @@ def _eagle3(
     student: Eagle3Student,
     model: Model,
     text: Text,
-    opened: Opened,
+    runtime: Runtime,
 ) -> tuple[Rows, Rows]:
-    (tokens, anchors), (library, threads) = text, opened
+    tokens, anchors, threads = text.tokens, text.anchors, runtime.threads
     layers = read_layers(model.layers)
     options = ContextOptions(LONGEST + 8, 8, threads, layer_inputs=layers)
     abort = AbortFlag()
     theirs = []
     with (
         Context(model, options, abort) as context,
-        Model(path, ModelOptions(gpu_layers=0), library.log) as drafter,
+        Model(path, ModelOptions(gpu_layers=0), runtime.library.log) as drafter,
     ):
         context.feed(tokens)
         features = context.layer_inputs(len(tokens)).copy()
@@ -164,7 +176,7 @@ def _medusa(
     text: Text,
     threads: int,
 ) -> tuple[Rows, Rows]:
-    tokens, anchors = text
+    tokens, anchors = text.tokens, text.anchors
     options = ContextOptions(LONGEST + 8, LONGEST, threads, embeddings=True)
     with Context(model, options, AbortFlag()) as context:
         context.extend(tokens)
@@ -187,11 +199,11 @@ def _early_exit(
     path: Path,
     student: EarlyExitStudent,
     text: Text,
-    opened: Opened,
+    runtime: Runtime,
 ) -> tuple[Rows, Rows]:
-    (tokens, anchors), (library, threads) = text, opened
+    tokens, anchors, threads = text.tokens, text.anchors, runtime.threads
     with (
-        Model(path, ModelOptions(gpu_layers=0), library.log) as model,
+        Model(path, ModelOptions(gpu_layers=0), runtime.library.log) as model,
         Context(model, ContextOptions(LONGEST + 8, LONGEST, threads), AbortFlag()) as context,
     ):
         theirs = context.extend(tokens)[anchors].copy()

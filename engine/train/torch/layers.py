@@ -93,14 +93,24 @@ def anchored_attention(
                 keys[rows],
                 values[rows],
                 mask,
-                None if own is None or chain is None else (own[anchors], chain.values[anchors]),
+                None
+                if own is None or chain is None
+                else _OwnEntries(own[anchors], chain.values[anchors]),
             )
         )
     return torch.cat(mixed)
 
 
+@dataclass(frozen=True, slots=True)
+class _OwnEntries:
+    """What each anchor sees of the entries of its own chain."""
+
+    scores: Tensor
+    values: Tensor
+
+
 def _one_document(
-    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, own: tuple[Tensor, Tensor] | None
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, own: _OwnEntries | None
 ) -> Tensor:
     count, kv_heads, group, width = queries.shape
     stacked = queries.permute(1, 2, 0, 3).reshape(kv_heads, group * count, width)
@@ -110,12 +120,11 @@ def _one_document(
         shares = torch.softmax(scores, dim=-1).view(kv_heads, group * count, -1)
         mixed = torch.bmm(shares, values.transpose(0, 1)).view(kv_heads, group, count, width)
         return mixed.permute(2, 0, 1, 3).reshape(count, -1)
-    own_scores, own_values = own
-    both = torch.softmax(torch.cat([scores, own_scores.permute(1, 2, 0, 3)], dim=-1), dim=-1)
+    both = torch.softmax(torch.cat([scores, own.scores.permute(1, 2, 0, 3)], dim=-1), dim=-1)
     far, near = both[..., : scores.shape[-1]], both[..., scores.shape[-1] :]
     mixed = torch.bmm(far.reshape(kv_heads, group * count, -1), values.transpose(0, 1))
     mixed = mixed.view(kv_heads, group, count, width).permute(2, 0, 1, 3)
-    mixed = mixed + torch.einsum("kgas,askw->akgw", near, own_values)
+    mixed = mixed + torch.einsum("kgas,askw->akgw", near, own.values)
     return mixed.reshape(count, -1)
 
 
