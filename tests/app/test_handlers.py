@@ -3,79 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.handlers import Handlers
-from app.names import drafters_in
 from app.services import Application
-from app.session import Session
 from engine.data.errors import RunError
 from engine.data.folders import DataFolder
 from engine.data.request import GenerateRequest, Message
 from engine.data.rounds import RoundTrace
+from tests.app.page_side import WAIT, Page
 from tests.fakes_engine import FakeEngine, FakeRun, script
 from tests.fakes_models import FakeDownloads, FakeModels
-
-WAIT = 20.0
-
-
-class Page:
-    """A page's side of the interface."""
-
-    def __init__(self, application: Application) -> None:
-        self.handlers = Handlers(application.services)
-        self.services = application.services
-        hello = self.handlers.hello({"conversation": None})
-        self.session = hello["session"]
-        self.hello = hello
-
-    def ask(self, action: str, **arguments: Any) -> dict[str, Any]:
-        return self.handlers.call(
-            {"session": self.session, "action": action, "arguments": arguments}
-        )
-
-    def events(self) -> list[dict[str, Any]]:
-        answer = self.handlers.resync({"session": self.session, "after": 0})
-        events: list[dict[str, Any]] = answer["events"]
-        return events
-
-    def wait_for(self, kind: str, count: int = 1) -> list[dict[str, Any]]:
-        deadline = time.monotonic() + WAIT
-        while time.monotonic() < deadline:
-            found = [event for event in self.events() if event["k"] == kind]
-            if len(found) >= count:
-                return found
-            threading.Event().wait(0.01)
-        raise AssertionError(f"no {kind} in {self.events()}")
-
-    def send(self, text: str, conversation: int | None = None) -> int:
-        answer = self.ask("send", conversation=conversation, text=text)
-        return int(answer["result"]["conversation"])
-
-
-@pytest.fixture
-def engine() -> FakeEngine:
-    return FakeEngine()
-
-
-@pytest.fixture
-def application(engine: FakeEngine, tmp_path: Path) -> Iterator[Application]:
-    built = Application(engine, FakeModels(), FakeDownloads(), DataFolder(tmp_path))
-    built.load_last()
-    built.services.loading.wait(WAIT)
-    yield built
-    built.close()
-
-
-@pytest.fixture
-def page(application: Application) -> Page:
-    return Page(application)
 
 
 def test_start_loads_the_starter_with_ngram(page: Page, engine: FakeEngine) -> None:
@@ -367,49 +308,3 @@ def test_model_folders_are_added_and_forgotten(page: Page, tmp_path: Path) -> No
     assert "is not a folder" in page.ask("folders", step="add", path="/none")["error"]["message"]
     assert "whole path" in page.ask("folders", step="add", path="gguf")["error"]["message"]
     assert page.ask("folders", step="remove", path=str(models))["result"] == []
-
-
-def test_drafters_are_chosen_by_rows_and_settings_and_come_back_as_such(
-    page: Page, engine: FakeEngine, application: Application
-) -> None:
-    chosen = [
-        {"value": "recycle", "tree": 24, "layers": "", "siblings": False},
-        {"value": "early-exit", "tree": 0, "layers": "first=8", "siblings": True},
-    ]
-    page.ask("load", target="starter", drafters=chosen)
-    application.services.loading.wait(WAIT)
-    assert engine.loads[-1].drafter == "first(recycle:tree=24,tree(early-exit:first=8))"
-    state = application.services.loading.state()
-    assert state["chosen"] == state["loaded_chosen"] == chosen
-    assert state["loaded_pair"]["drafters"] == ["recycle:tree=24", "tree(early-exit:first=8)"]
-    assert state["loaded"]["kind"] == "first"
-    assert Page(application).hello["preferences"]["chosen"] == chosen
-    answer = page.ask("load", target="starter", drafters=[{"value": "ngram", "tree": 4}])
-    assert answer["error"]["kind"] == "BadOptionError"
-
-
-def test_what_names_drafters_says_what_they_are_called(
-    page: Page, application: Application
-) -> None:
-    conversation = page.send("hello")
-    page.wait_for("end")
-    told: dict[str, str] = {}
-    for event in page.events():
-        told |= event.get("names", {})
-        assert set(drafters_in(event.get("details", event))) <= set(told)
-    assert told["ngram"] == "n-gram lookup"
-    assert page.ask("open", conversation=conversation)["result"]["names"] == told
-    assert page.hello["engine"]["names"]["starter"] != "starter"
-    assert "names" not in application.services.chat.open(Session(), conversation)["messages"][1]
-
-
-def test_pages_hear_of_a_name_that_comes_late(engine: FakeEngine, tmp_path: Path) -> None:
-    application = Application(engine, FakeModels(), FakeDownloads(), DataFolder(tmp_path))
-    application.services.loading.start("starter", ("model:tiny-draft",))
-    application.services.loading.wait(WAIT)
-    page = Page(application)
-    assert page.hello["engine"]["names"]["model:tiny-draft"] == "tiny-draft"
-    page.ask("options", target="starter")
-    (news,) = [event["names"] for event in page.events() if event["k"] == "names"]
-    assert news["model:tiny-draft"] == "SmolLM2 Draft 30M"
-    application.close()
