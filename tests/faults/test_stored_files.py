@@ -12,7 +12,7 @@ from engine.data.folders import DataFolder
 from engine.files.measurements import Measurements
 from engine.models.entry import HubSource
 from engine.models.hub_cache import record, recorded
-from tests.app.test_handlers import Page
+from tests.app.page_side import Page
 from tests.fakes_engine import FakeEngine
 from tests.fakes_models import FakeDownloads, FakeModels
 

@@ -11,7 +11,7 @@ import pytest
 
 from app.services import Application
 from engine.data.folders import DataFolder
-from tests.app.test_handlers import WAIT, Page
+from tests.app.page_side import WAIT, Page
 from tests.fakes_engine import FakeEngine
 from tests.fakes_models import FakeDownloads, FakeModels
 
