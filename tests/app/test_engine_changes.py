@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,24 +17,8 @@ from app.services import Application
 from app.session import Event, Session, Sessions
 from engine.data.folders import DataFolder
 from engine.data.loaded import LoadedSummary
+from tests.app.page_side import WAIT
 from tests.fakes_engine import FakeEngine
-from tests.fakes_models import FakeDownloads, FakeModels
-
-WAIT = 20.0
-
-
-@pytest.fixture
-def engine() -> FakeEngine:
-    return FakeEngine()
-
-
-@pytest.fixture
-def application(engine: FakeEngine, tmp_path: Path) -> Iterator[Application]:
-    built = Application(engine, FakeModels(), FakeDownloads(), DataFolder(tmp_path))
-    built.load_last()
-    built.services.loading.wait(WAIT)
-    yield built
-    built.close()
 
 
 @pytest.fixture

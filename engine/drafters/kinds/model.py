@@ -26,7 +26,9 @@ class Model(DrafterKind):
     def normal(self, written: str) -> str:
         argument = unquoted(written)
         if not argument:
-            raise BadOptionError("model: needs a model, for example model:qwen-coder-0.5b")
+            raise BadOptionError(
+                f"{self.name}: needs a model, for example {self.name}:qwen-coder-0.5b"
+            )
         return argument
 
     def model_of(self, expression: DrafterExpression) -> str | None:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.data.errors import BadOptionError
 from engine.drafters.base import Drafter
 from engine.drafters.expression import DrafterExpression
-from engine.drafters.kind import DrafterKind, DrafterPlan, PlanContext
-from engine.drafters.quoting import unquoted
+from engine.drafters.kind import DrafterPlan, PlanContext
+from engine.drafters.kinds.model import Model
 from engine.files.gguf import inspect
 from engine.models.memory import ModelPlan
 from engine.models.token_map import require_shared
@@ -20,20 +19,11 @@ if TYPE_CHECKING:
     from engine.drafters.build_context import BuildContext
 
 
-class AcrossTokenizers(DrafterKind):
+class AcrossTokenizers(Model):
     name = "tli"
     usage = "tli:M"
     label = "Across tokenizers"
     description = "Another tokenizer: drafts the tokens that both vocabularies have"
-
-    def normal(self, written: str) -> str:
-        argument = unquoted(written)
-        if not argument:
-            raise BadOptionError("tli: needs a model, for example tli:qwen-coder-0.5b")
-        return argument
-
-    def model_of(self, expression: DrafterExpression) -> str | None:
-        return expression.argument
 
     def plan(
         self,
