@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.data.errors import IncompatiblePairError
-from engine.files.foreign_file import foreign_file
 from engine.files.gguf import file_key, inspect
 from engine.files.gguf_types import TOKEN_BYTE, TOKEN_CONTROL, TOKEN_UNKNOWN, TOKEN_UNUSED
 from engine.models.roles import check_models
@@ -163,6 +162,4 @@ def token_map(target: Path, drafter: Path) -> TokenMap:
 
 @lru_cache(maxsize=16)
 def _token_map(target: tuple[Path, int, int], drafter: tuple[Path, int, int]) -> TokenMap:
-    ours, theirs = read_vocabulary(target[0]), read_vocabulary(drafter[0])
-    with foreign_file(drafter[0]):
-        return map_tokens(ours, theirs)
+    return map_tokens(read_vocabulary(target[0]), read_vocabulary(drafter[0]))
