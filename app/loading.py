@@ -30,6 +30,8 @@ class Loader(Protocol):
 
     def stop_loading(self) -> None: ...
 
+    def on_lost(self, listener: Callable[[EngineError], None]) -> None: ...
+
 
 class Loading:
     """`state` is what a page draws of it; every change is broadcast."""
@@ -45,6 +47,8 @@ class Loading:
         self._progress: dict[str, Any] | None = None
         self._error: dict[str, str] | None = None
         self._thread: threading.Thread | None = None
+        self._telling = threading.Lock()
+        engine.on_lost(self._lost)
 
     def state(self) -> dict[str, Any]:
         """pair: what was asked for last; loaded_pair: what came of it, as the dropdowns name it."""
@@ -111,7 +115,7 @@ class Loading:
             self._preferences.set_models(request.target, drafters)
             failure = None
         except EngineError as error:
-            failure = {"kind": type(error).__name__, "message": str(error)}
+            failure = _failure(error)
         except OSError as error:  # loaded, but the choice could not be kept
             message = f"The choice is not kept for the next start: {error.strerror or error}."
             failure = {"kind": "StorageError", "message": message}
@@ -126,8 +130,20 @@ class Loading:
         self._progress = {"label": progress.label, "fraction": progress.fraction}
         self._announce()
 
+    def _lost(self, error: EngineError) -> None:
+        """What was loaded did not come back in a new engine process."""
+        if not self._busy:  # a load that runs tells how it ends
+            self._error = _failure(error)
+            self._announce()
+
     def _announce(self) -> None:
-        self._sessions.broadcast(self.state())
+        """In order: the last state that pages are told is the newest."""
+        with self._telling:
+            self._sessions.broadcast(self.state())
+
+
+def _failure(error: EngineError) -> dict[str, str]:
+    return {"kind": type(error).__name__, "message": str(error)}
 
 
 def _summary(loaded: LoadedSummary) -> dict[str, Any]:

@@ -248,6 +248,9 @@ class FakeEngine:
     def stop_loading(self) -> None:
         self._stop_loading.set()
 
+    def on_lost(self, listener: Callable[[EngineError], None]) -> None:
+        """It never dies."""
+
     def unload(self) -> None:
         self._loaded = None
 

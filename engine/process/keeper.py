@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from engine.data.errors import EngineDiedError
+from engine.data.errors import EngineDiedError, EngineError
 from engine.data.folders import DataFolder
 from engine.data.loaded import LoadedSummary
 from engine.data.log_line import LogLine
@@ -35,7 +35,10 @@ MOST_SENT = 3
 
 
 class Keeper:
-    """Thread-safe. lock: held by whoever hands over several commands that belong together."""
+    """Thread-safe. lock: held by whoever hands over several commands that belong together.
+
+    on_lost: called when what was loaded does not come back in a new process, with the reason.
+    """
 
     def __init__(self, data_folder: DataFolder, limits: Limits | None = None) -> None:
         self._data_folder = data_folder
@@ -50,6 +53,7 @@ class Keeper:
         self._is_closing = False
         self._log: deque[LogLine] = deque(maxlen=KEPT_LOG_LINES)
         self._log_count = 0
+        self.on_lost: Callable[[EngineError], None] = lambda _reason: None
 
     # State
 
@@ -145,6 +149,7 @@ class Keeper:
     # Replies
 
     def _dispatch(self, reply: EngineMessage) -> None:
+        lost: EngineError | None = None
         with self.lock:
             if isinstance(reply, Ready):
                 self._is_patient = False
@@ -156,7 +161,10 @@ class Keeper:
             elif not isinstance(reply, Alive | Noticed):
                 if isinstance(reply, Done | Failed):
                     self._loaded = reply.loaded
+                    lost = self._waiting.failed_reload(reply)
                 self._waiting.take(reply)
+        if lost is not None:
+            self.on_lost(lost)
 
     def _keep_log(self, reply: LogLines) -> None:
         """Numbers go on across engine restarts."""
@@ -172,7 +180,8 @@ class Keeper:
             self._engine = None
             self._is_patient = engine.was_slow_to_start
             left = self._waiting.give_up()
-            if any(one.begun and one.is_reload for one in left):
+            is_lost = any(one.begun and one.is_reload for one in left)
+            if is_lost:
                 self._loaded = None  # it died of what it was to bring back, and would again
             self._needs_reload = self._loaded is not None
             again = [] if self._is_closing else [one for one in left if self._can_go_on(one)]
@@ -187,6 +196,8 @@ class Keeper:
                 ended += [one for one in again if one not in ended]
         for one in ended:
             one.end(EngineDiedError(told[one.run is not None]))
+        if is_lost:
+            self.on_lost(EngineDiedError(told[0]))
 
     def _prepare_next(self) -> None:
         """After an engine that hung, what was loaded comes back before anyone asks for it; one that

@@ -136,6 +136,11 @@ class Waiting:
         else:
             self._finish(pending, reply)
 
+    def failed_reload(self, reply: Done | Failed) -> EngineError | None:
+        """Why what was loaded before does not come back, if the reply says so; before `take`."""
+        pending = self._pending.get(reply.id)
+        return _error_of(reply) if pending is not None and pending.is_reload else None
+
     def give_up(self) -> tuple[Pending, ...]:
         """Everything that has not ended, in its order; nothing is left afterwards."""
         pending = self.all()
@@ -160,9 +165,7 @@ class Waiting:
 
     def _finish(self, pending: Pending, reply: Done | Failed) -> None:
         del self._pending[pending.identity]
-        error = None
-        if isinstance(reply, Failed):
-            error = ERROR_KINDS.get(reply.kind, EngineError)(reply.message)
+        error = _error_of(reply)
         if pending.waiter is not None:
             pending.waiter.loaded = reply.loaded
             pending.waiter.end(error)
@@ -179,3 +182,9 @@ class Waiting:
     def _tell_places(self) -> None:
         for place, waiting in enumerate(list(self._runs)[1:], start=1):
             waiting.push(Queued(place))
+
+
+def _error_of(reply: Done | Failed) -> EngineError | None:
+    if isinstance(reply, Done):
+        return None
+    return ERROR_KINDS.get(reply.kind, EngineError)(reply.message)

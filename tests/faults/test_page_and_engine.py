@@ -24,7 +24,24 @@ WAIT = 60.0
 class Page:
     def __init__(self, application: Application) -> None:
         self._handlers = Handlers(application.services)
-        self._session = self._handlers.hello({})["session"]
+        self._session: str = self._handlers.hello({})["session"]
+
+    def reload(self, chat: int) -> dict[str, Any]:
+        """As the browser's button: a new session, and all that the page draws first."""
+        hello = self._handlers.hello({"conversation": chat, "before": self._session})
+        self._session = hello["session"]
+        return hello
+
+    def wait_for_event(self, kind: str, wanted: Callable[[Any], bool]) -> dict[str, Any]:
+        deadline = time.monotonic() + WAIT
+        while time.monotonic() < deadline:
+            told = self._handlers.resync({"session": self._session, "after": 0})["events"]
+            for event in told:
+                if event["k"] == kind and wanted(event):
+                    found: dict[str, Any] = event
+                    return found
+            threading.Event().wait(0.02)
+        raise AssertionError(f"no {kind} of that kind")
 
     def ask(self, action: str, **arguments: Any) -> Any:
         answer = self._handlers.call(
