@@ -67,6 +67,7 @@ def test_stop_ends_a_reply_whose_engine_does_not_answer(client: EngineClient) ->
     assert not suspended.is_running() and client.pid not in (None, suspended.pid)
 
 
+@pytest.mark.slow
 def test_an_engine_that_falls_silent_is_replaced_without_being_asked(client: EngineClient) -> None:
     run = client.generate(raw("abc", 3000))
     until(run, RoundTrace)
@@ -86,7 +87,14 @@ def test_a_stopped_idle_engine_neither_loses_the_next_message_nor_holds_up_stop(
     assert finished(kept).finish == "length"
 
 
-@pytest.mark.parametrize("moment", ["start", "load", "calibration"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "load",
+        pytest.param("start", marks=pytest.mark.slow),
+        pytest.param("calibration", marks=pytest.mark.slow),
+    ],
+)
 def test_a_hanging_command_ends_and_the_next_message_works(
     client: EngineClient, model: Path, moment: str
 ) -> None:

@@ -6,6 +6,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from app.services import Application
 from engine.data.folders import DataFolder
 from engine.process.client import EngineClient
@@ -54,6 +56,7 @@ def test_a_stopped_reply_of_a_hanging_engine_outlives_a_full_disk(
     later.close()
 
 
+@pytest.mark.slow
 def test_what_it_was_to_replace_comes_back_when_the_page_dies_too(
     application: Application, tmp_path: Path
 ) -> None:
@@ -72,6 +75,7 @@ def test_what_it_was_to_replace_comes_back_when_the_page_dies_too(
     later.close()
 
 
+@pytest.mark.slow
 def test_a_disk_that_gets_room_while_the_page_ends_takes_the_reply(
     application: Application, tmp_path: Path
 ) -> None:
@@ -89,6 +93,7 @@ def test_a_disk_that_gets_room_while_the_page_ends_takes_the_reply(
     later.close()
 
 
+@pytest.mark.slow
 def test_a_page_that_is_loaded_again_while_the_engine_is_replaced(
     application: Application,
 ) -> None:

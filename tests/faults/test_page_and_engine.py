@@ -68,7 +68,8 @@ class Page:
 def application(tmp_path: Path) -> Iterator[Application]:
     folder = DataFolder(tmp_path / "data").ensure()
     built = Application(EngineClient(folder, QUICK), FakeShelf(), folder)
-    built.services.preferences.set_settings({"context_length": 2048, "max_tokens": 1000})
+    endless = {"context_length": 2048, "max_tokens": 1000, "temperature": 0.0}
+    built.services.preferences.set_settings(endless)
     built.services.loading.start(str(write_slow_tiny(tmp_path / "slow.gguf")), ("ngram",))
     built.services.loading.wait(WAIT)
     assert built.services.loading.state()["error"] is None
@@ -115,6 +116,7 @@ def test_a_reply_whose_engine_falls_silent_fails_with_its_text(application: Appl
     page.wait(chat, is_told)
 
 
+@pytest.mark.slow
 def test_closing_saves_the_reply_of_a_suspended_engine(
     application: Application, tmp_path: Path
 ) -> None:
