@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import random
 import signal
+import struct
 from pathlib import Path
 
 import pytest
@@ -79,10 +80,13 @@ def test_a_model_that_is_gone_after_a_crash_is_named(client: EngineClient, tiny:
 def test_a_file_that_aborts_llama_cpp_costs_the_load_alone(
     client: EngineClient, tiny: Path, tmp_path: Path
 ) -> None:
-    """A vocabulary with the same token twice fails an assertion."""
-    fatal = write_tiny_gguf(
-        tmp_path / "fatal.gguf", tokens=[*(chr(c) for c in range(33, 127)), "the", "the"]
-    )
+    """A root mean square of less than nothing fails an assertion."""
+    fatal = write_tiny_gguf(tmp_path / "fatal.gguf")
+    content = bytearray(fatal.read_bytes())
+    key = b"layer_norm_rms_epsilon"
+    value = content.index(key) + len(key) + 4  # behind its type
+    content[value : value + 4] = struct.pack("<f", -1.0)
+    fatal.write_bytes(content)
     good = LoadRequest(str(tiny), "ngram", threads=1)
     client.load(good)
     before = client.pid
