@@ -11,7 +11,7 @@ from engine.data.errors import EngineDiedError, EngineError
 from engine.data.folders import DataFolder
 from engine.data.loaded import LoadedSummary
 from engine.data.log_line import LogLine
-from engine.process.engine_process import EngineProcess
+from engine.process.engine_process import STOP_SECONDS, EngineProcess
 from engine.process.messages import (
     Alive,
     Begun,
@@ -90,8 +90,9 @@ class Keeper:
                     pending.cancelled = True
                     engine.send(Cancel(pending.identity))
             engine.send(Shutdown())
+            has_begun = engine.pid is not None and not self._waiting.reloads()
         try:
-            engine.stop()
+            engine.stop(STOP_SECONDS if has_begun else 0.0)
         finally:
             self._is_closing = False
 

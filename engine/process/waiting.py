@@ -100,6 +100,10 @@ class Waiting:
         """In their order, the one being served first."""
         return tuple(self._pending.values())
 
+    def reloads(self) -> bool:
+        """Whether what was loaded is being brought back: nothing behind that has begun."""
+        return any(one.is_reload for one in self._pending.values())
+
     def begin(self, reply: Begun) -> bool:
         """Whether it has been cancelled: then it is to end at once."""
         pending = self._pending.get(reply.id)

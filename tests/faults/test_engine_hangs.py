@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from engine.data.events import Finished, Queued
 from engine.data.request import LoadRequest
 from engine.data.rounds import RoundTrace
 from engine.process.client import EngineClient
+from engine.process.engine_process import STOP_SECONDS
 from engine.process.overseer import Limits, Overseer
 from tests.engine.runs import finished, raw, until, write_slow_tiny
 from tests.faults.engine_faults import (
@@ -134,6 +136,20 @@ def test_closing_ends_a_stopped_engine(client: EngineClient) -> None:
     suspend(process)
     client.close()
     assert not process.is_running()
+
+
+def test_closing_does_not_wait_for_an_engine_that_only_brings_the_model_back(
+    client: EngineClient,
+) -> None:
+    run = client.generate(raw("abc", 3000))
+    until(run, RoundTrace)
+    suspend(engine_process())
+    run.cancel()
+    assert end_of(run)[0] == "cancelled"
+    suspend(engine_process())
+    begun = time.monotonic()
+    client.close()
+    assert time.monotonic() - begun < STOP_SECONDS
 
 
 # The clock of silence

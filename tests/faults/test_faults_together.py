@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,14 @@ from engine.data.folders import DataFolder
 from engine.process.client import EngineClient
 from tests.fakes_models import FakeShelf
 from tests.faults.engine_faults import QUICK, engine_process, suspend
-from tests.faults.test_page_and_engine import WAIT, Page, application, is_over, is_told
+from tests.faults.engine_page import WAIT, Page, is_over, is_told, running
 from tests.faults.test_unsaved_replies import Disk
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Iterator[Application]:
+    with running(tmp_path) as built:
+        yield built
 
 
 def begun(page: Page) -> int:

@@ -183,7 +183,9 @@ def test_two_starts_at_once_recover_a_damaged_file_once(tmp_path: Path) -> None:
         for one in starts:
             assert one.stdout is not None
             said.append(one.stdout.readline())
-        first, second = sorted(zip(said, starts, strict=True), key=lambda pair: "already" in pair[0])
+        first, second = sorted(
+            zip(said, starts, strict=True), key=lambda pair: "already" in pair[0]
+        )
         assert "Forerun is ready" in first[0] and "running already" in second[0]
         assert second[1].wait(SECONDS) == 0
         problem = Caller(int(first[0].split(":")[3].split("/")[0])).hello["problem"]
