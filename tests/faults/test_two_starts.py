@@ -121,7 +121,7 @@ def folder(tmp_path: Path) -> DataFolder:
 
 @pytest.mark.parametrize(
     "note",
-    ["", "{", "[]", '{"pid": 7}', '{"pid": 7, "address": ""}',
+    ["", "{", "[]", '{"pid": 7}',
      '{"pid": 7, "address": "http://127.0.0.1:9/"}', '{"pid": 7, "address": "nonsense"}',
      '{"pid": "x", "address": 5}', '{"pid": 7, "address": "http://[::1:9/"}',
      '{"pid": 7, "address": "http://127.0.0.1:99999/"}'],
@@ -130,6 +130,12 @@ def test_a_page_that_does_not_answer_is_one_line_of_advice(folder: DataFolder, n
     if note:
         folder.page_note.write_text(note)
     with holder(folder), pytest.raises(BadOptionError, match="does not answer: end that process"):
+        Ownership(folder).take(0.5)
+
+
+def test_a_page_that_takes_long_to_start_is_not_to_be_ended(folder: DataFolder) -> None:
+    folder.page_note.write_text('{"pid": 7, "address": ""}')
+    with holder(folder), pytest.raises(BadOptionError, match=r"process 7 starts.*in a minute"):
         Ownership(folder).take(0.5)
 
 
@@ -142,7 +148,7 @@ def test_a_page_that_is_ending_is_waited_for(folder: DataFolder) -> None:
         ours = Ownership(folder)
         assert ours.take() is None
     again = Ownership(folder)
-    with pytest.raises(BadOptionError, match=f"process {os.getpid()} has the data folder"):
+    with pytest.raises(BadOptionError, match=f"process {os.getpid()} starts with"):
         again.take(0.0)
     ours.close()
     ours.close()
