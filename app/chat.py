@@ -207,12 +207,17 @@ class Chat:
         return ReplyStart(conversation, self._store.start_reply(conversation), request)
 
     def _drawn(self, message: StoredMessage) -> dict[str, Any]:
-        """A reply in memory is further than its stored form; no other one is being written."""
+        """A reply in memory is further than its stored form; no other one is being written.
+
+        One that has just ended is over when the way is free for the next: a page that is told so
+        may send at once.
+        """
         live = self._writer.in_memory(message.id)
         if live is None:
             return asdict(message) | {"streaming": False}
         drawn = {"tokens": list(live.tokens), "details": dict(live.details)}
-        return asdict(message) | drawn | {"streaming": not live.finished}
+        is_active = self._writer.reply(live.conversation) is live
+        return asdict(message) | drawn | {"streaming": is_active}
 
     def _publish(self, conversation: int, event: Event) -> None:
         """With what the drafters are called that it names."""

@@ -42,6 +42,7 @@ class Loading:
         self._error: dict[str, str] | None = None
         self._thread: threading.Thread | None = None
         engine.on_change(self._engine_changed)
+        engine.on_lost(self._lost)
 
     def state(self) -> dict[str, Any]:
         """pair: what was asked for last; loaded_pair: what came of it, as the dropdowns name it.
@@ -114,7 +115,7 @@ class Loading:
             self._preferences.set_models(request.target, drafters)
             failure = None
         except EngineError as error:
-            failure = {"kind": type(error).__name__, "message": str(error)}
+            failure = _failure(error)
         except OSError as error:  # loaded, but the choice could not be kept
             message = f"The choice is not kept for the next start: {error.strerror or error}."
             failure = {"kind": "StorageError", "message": message}
@@ -143,6 +144,16 @@ class Loading:
         """One at a time: the last state that a page hears of must be the latest."""
         with self._announcing:
             self._sessions.broadcast(self.state())
+
+    def _lost(self, error: EngineError) -> None:
+        """What was loaded did not come back in a new engine process."""
+        if not self._busy:  # a load that runs tells how it ends
+            self._error = _failure(error)
+            self._announce()
+
+
+def _failure(error: EngineError) -> dict[str, str]:
+    return {"kind": type(error).__name__, "message": str(error)}
 
 
 def _summary(loaded: LoadedSummary) -> dict[str, Any]:

@@ -97,6 +97,12 @@ def _noted(folder: DataFolder) -> RunningPage | None:
 
 
 def _unanswered(folder: DataFolder, page: RunningPage | None) -> str:
+    if page is not None and not page.address:
+        return (
+            f"process {page.pid} starts with the data folder {folder.root} and is not ready yet, "
+            "as when it recovers damaged chats: start again in a minute, or choose another "
+            "--data-dir"
+        )
     who = "another process" if page is None else f"process {page.pid}"
     where = f" at {page.address}" if page is not None and page.address else ""
     return (

@@ -260,6 +260,9 @@ class FakeEngine:
         for listener in self._listeners:
             listener()
 
+    def on_lost(self, listener: Callable[[EngineError], None]) -> None:
+        """It never dies."""
+
     def generate(self, request: GenerateRequest) -> FakeRun:
         self.requests.append(request)
         run = FakeRun()

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from engine.data.errors import IncompatiblePairError
 from engine.files.file_key import FileKey, file_key
-from engine.files.foreign_file import foreign_file
 from engine.files.gguf import inspect
 from engine.files.gguf_types import TOKEN_BYTE, TOKEN_CONTROL, TOKEN_UNKNOWN, TOKEN_UNUSED
 from engine.models.roles import check_models
@@ -164,6 +163,4 @@ def token_map(target: Path, drafter: Path) -> TokenMap:
 
 @lru_cache(maxsize=16)
 def _token_map(target: FileKey, drafter: FileKey) -> TokenMap:
-    ours, theirs = read_vocabulary(target.path), read_vocabulary(drafter.path)
-    with foreign_file(drafter.path):
-        return map_tokens(ours, theirs)
+    return map_tokens(read_vocabulary(target.path), read_vocabulary(drafter.path))

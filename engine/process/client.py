@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.data.errors import EngineDiedError
+from engine.data.errors import EngineDiedError, EngineError
 from engine.data.folders import DataFolder
 from engine.data.loaded import LoadedSummary
 from engine.data.log_line import LogLine
@@ -128,6 +128,11 @@ class EngineClient:
         if waiter.found is None:
             raise EngineDiedError("the engine reported no layers")
         return waiter.found
+
+    def on_lost(self, listener: Callable[[EngineError], None]) -> None:
+        """Called with the reason when what was loaded does not come back after the engine died,
+        from a thread that must not wait."""
+        self._keeper.on_lost = listener
 
     def close(self) -> None:
         """Stops runs and the engine process; closing twice is safe."""

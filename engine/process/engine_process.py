@@ -97,9 +97,9 @@ class EngineProcess:
         """The command was cancelled: a process that does not end it soon is ended itself."""
         self._overseer.expect_end(identity)
 
-    def stop(self) -> None:
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
         """After Shutdown was sent: waits for the end, forces it, waits until on_end returned."""
-        if not wait([self._process.sentinel], STOP_SECONDS):
+        if not wait([self._process.sentinel], seconds):
             self._end()
         self._receiver.join()
 

@@ -7,11 +7,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from engine.data.errors import EngineDiedError
+from engine.data.errors import EngineDiedError, EngineError
 from engine.data.folders import DataFolder
 from engine.data.loaded import LoadedSummary
 from engine.data.log_line import LogLine
-from engine.process.engine_process import EngineProcess
+from engine.process.engine_process import STOP_SECONDS, EngineProcess
 from engine.process.messages import (
     Alive,
     Begun,
@@ -36,7 +36,10 @@ MOST_SENT = 3
 
 
 class Keeper:
-    """Thread-safe. lock: held by whoever hands over several commands that belong together."""
+    """Thread-safe. lock: held by whoever hands over several commands that belong together.
+
+    on_lost: called when what was loaded does not come back in a new process, with the reason.
+    """
 
     def __init__(self, data_folder: DataFolder, limits: Limits | None = None) -> None:
         self._data_folder = data_folder
@@ -52,6 +55,7 @@ class Keeper:
         self._log: deque[LogLine] = deque(maxlen=KEPT_LOG_LINES)
         self._log_count = 0
         self._listeners: list[ChangeListener] = []
+        self.on_lost: Callable[[EngineError], None] = lambda _reason: None
 
     # State
 
@@ -93,8 +97,9 @@ class Keeper:
                     pending.cancelled = True
                     engine.send(Cancel(pending.identity))
             engine.send(Shutdown())
+            has_begun = engine.pid is not None and not self._waiting.reloads()
         try:
-            engine.stop()
+            engine.stop(STOP_SECONDS if has_begun else 0.0)
         finally:
             self._is_closing = False
 
@@ -154,12 +159,16 @@ class Keeper:
     def _dispatch(self, message: EngineMessage) -> None:
         with self.lock:
             before = self._loaded
-            self._take(message)
+            lost = self._take(message)
             is_changed = isinstance(message, Ready) or self._loaded != before
         if is_changed:
             self._tell_change()
+        if lost is not None:
+            self.on_lost(lost)
 
-    def _take(self, message: EngineMessage) -> None:
+    def _take(self, message: EngineMessage) -> EngineError | None:
+        """Why what was loaded is lost, if this says so."""
+        lost: EngineError | None = None
         if isinstance(message, Ready):
             self._is_patient = False
         elif isinstance(message, LogLines):
@@ -170,7 +179,9 @@ class Keeper:
         elif not isinstance(message, Alive | Noticed):
             if isinstance(message, Done | Failed):
                 self._loaded = message.loaded
+                lost = self._waiting.failed_reload(message)
             self._waiting.take(message)
+        return lost
 
     def _tell_change(self) -> None:
         """Each listener in a thread of its own: one that fails or waits must not hold up what reads
@@ -194,7 +205,8 @@ class Keeper:
             self._engine = None
             self._is_patient = engine.was_slow_to_start
             left = self._waiting.give_up()
-            if any(one.begun and one.is_reload for one in left):
+            is_lost = any(one.begun and one.is_reload for one in left)
+            if is_lost:
                 self._loaded = None  # it died of what it was to bring back, and would again
             self._needs_reload = self._loaded is not None
             again = [] if self._is_closing else [one for one in left if self._can_go_on(one)]
@@ -210,6 +222,8 @@ class Keeper:
         for one in ended:
             one.end(EngineDiedError(told[one.run is not None]))
         self._tell_change()
+        if is_lost:
+            self.on_lost(EngineDiedError(told[0]))
 
     def _prepare_next(self) -> None:
         """After an engine that hung, what was loaded comes back before anyone asks for it; one that

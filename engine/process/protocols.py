@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from engine.data.errors import EngineError
 from engine.data.events import RunEvent
 from engine.data.loaded import LoadedSummary
 from engine.data.log_line import LogLine
@@ -52,6 +53,10 @@ class Loader(ModelHolder, Protocol):
     ) -> LoadedSummary: ...
 
     def stop_loading(self) -> None: ...
+
+    def on_lost(self, listener: Callable[[EngineError], None]) -> None:
+        """The listener is told why what was loaded did not come back in a new engine process."""
+        ...
 
 
 class LogSource(Protocol):

@@ -100,6 +100,10 @@ class Waiting:
         """In their order, the one being served first."""
         return tuple(self._pending.values())
 
+    def reloads(self) -> bool:
+        """Whether what was loaded is being brought back: nothing behind that has begun."""
+        return any(one.is_reload for one in self._pending.values())
+
     def begin(self, reply: Begun) -> bool:
         """Whether it has been cancelled: then it is to end at once."""
         pending = self._pending.get(reply.id)
@@ -136,6 +140,11 @@ class Waiting:
         else:
             self._finish(pending, reply)
 
+    def failed_reload(self, reply: Done | Failed) -> EngineError | None:
+        """Why what was loaded before does not come back, if the reply says so; before `take`."""
+        pending = self._pending.get(reply.id)
+        return _error_of(reply) if pending is not None and pending.is_reload else None
+
     def give_up(self) -> tuple[Pending, ...]:
         """Everything that has not ended, in its order; nothing is left afterwards."""
         pending = self.all()
@@ -160,9 +169,7 @@ class Waiting:
 
     def _finish(self, pending: Pending, reply: Done | Failed) -> None:
         del self._pending[pending.identity]
-        error = None
-        if isinstance(reply, Failed):
-            error = ERROR_KINDS.get(reply.kind, EngineError)(reply.message)
+        error = _error_of(reply)
         if pending.waiter is not None:
             pending.waiter.loaded = reply.loaded
             pending.waiter.end(error)
@@ -179,3 +186,9 @@ class Waiting:
     def _tell_places(self) -> None:
         for place, waiting in enumerate(list(self._runs)[1:], start=1):
             waiting.push(Queued(place))
+
+
+def _error_of(reply: Done | Failed) -> EngineError | None:
+    if isinstance(reply, Done):
+        return None
+    return ERROR_KINDS.get(reply.kind, EngineError)(reply.message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from engine.data.events import Finished, Queued
 from engine.data.request import LoadRequest
 from engine.data.rounds import RoundTrace
 from engine.process.client import EngineClient
+from engine.process.engine_process import STOP_SECONDS
 from engine.process.overseer import Limits, Overseer
 from tests.engine.runs import finished, raw, until, write_slow_tiny
 from tests.faults.engine_faults import (
@@ -67,6 +69,7 @@ def test_stop_ends_a_reply_whose_engine_does_not_answer(client: EngineClient) ->
     assert not suspended.is_running() and client.pid not in (None, suspended.pid)
 
 
+@pytest.mark.slow
 def test_an_engine_that_falls_silent_is_replaced_without_being_asked(client: EngineClient) -> None:
     run = client.generate(raw("abc", 3000))
     until(run, RoundTrace)
@@ -86,7 +89,14 @@ def test_a_stopped_idle_engine_neither_loses_the_next_message_nor_holds_up_stop(
     assert finished(kept).finish == "length"
 
 
-@pytest.mark.parametrize("moment", ["start", "load", "calibration"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "load",
+        pytest.param("start", marks=pytest.mark.slow),
+        pytest.param("calibration", marks=pytest.mark.slow),
+    ],
+)
 def test_a_hanging_command_ends_and_the_next_message_works(
     client: EngineClient, model: Path, moment: str
 ) -> None:
@@ -126,6 +136,20 @@ def test_closing_ends_a_stopped_engine(client: EngineClient) -> None:
     suspend(process)
     client.close()
     assert not process.is_running()
+
+
+def test_closing_does_not_wait_for_an_engine_that_only_brings_the_model_back(
+    client: EngineClient,
+) -> None:
+    run = client.generate(raw("abc", 3000))
+    until(run, RoundTrace)
+    suspend(engine_process())
+    run.cancel()
+    assert end_of(run)[0] == "cancelled"
+    suspend(engine_process())
+    begun = time.monotonic()
+    client.close()
+    assert time.monotonic() - begun < STOP_SECONDS
 
 
 # The clock of silence

@@ -24,6 +24,7 @@ from engine.models.catalogue import Catalogue, add_folder, remove_folder
 from engine.models.library import known_models
 from engine.models.locate import locate
 from engine.process.client import EngineClient
+from tests.app.page_side import WAIT, Page
 from tests.fakes_engine import FakeEngine
 from tests.tiny_gguf import write_tiny_gguf
 
@@ -38,6 +39,10 @@ NAMES = {
     "a percent sign": b"100%41.gguf",
 }
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes")
+
+
+def _application(folder: DataFolder) -> Application:
+    return Application(EngineClient(folder), LibraryModelService(folder), Downloads(folder), folder)
 
 
 def _write(folder: Path, name: bytes) -> Path:
@@ -122,6 +127,39 @@ def test_a_model_of_any_name_is_loaded_and_writes(tmp_path: Path, name: bytes) -
         assert all(line.text.isprintable() for line in client.log_lines())
     finally:
         client.close()
+
+
+def test_what_the_page_offers_of_an_odd_name_is_what_it_loads(tmp_path: Path) -> None:
+    """From the list through the quoting of a group into the engine, and again at the next start."""
+    folder = DataFolder(tmp_path / "data").ensure()
+    own = tmp_path / 'my "models", (x)'
+    names = (b'a","b).gguf', b" tree=5:x,.gguf", b"caf\xe9, (1).gguf")
+    for name in names:
+        _write(own, name)
+    add_folder(folder, own)
+    application = Application(
+        EngineClient(folder), LibraryModelService(folder), Downloads(folder), folder
+    )
+    page, loading = Page(application), application.services.loading
+    page.ask("settings", changes={"context_length": 256})
+    listed = page.ask("options", target=None)["result"]["targets"]
+    target = next(one["value"] for one in listed if "models" in one["value"])
+    offered = page.ask("options", target=target)["result"]["drafters"]
+    values = [one["value"] for one in offered if one["reason"] is None and "models" in one["value"]]
+    assert len(values) == len(names) - 1
+    for value in values:
+        pair = {"target": target, "drafters": ["ngram", value]}
+        page.ask("load", **pair)
+        loading.wait(WAIT)
+        assert loading.state()["error"] is None and loading.state()["loaded_pair"] == pair
+    application.close()
+    again = Application(
+        EngineClient(folder), LibraryModelService(folder), Downloads(folder), folder
+    )
+    again.load_last()
+    again.services.loading.wait(WAIT)
+    assert again.services.loading.state()["loaded_pair"] == pair
+    again.close()
 
 
 def test_a_command_shows_and_takes_them(tmp_path: Path) -> None:

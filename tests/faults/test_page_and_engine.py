@@ -2,83 +2,24 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.handlers import Handlers
 from app.services import Application
 from engine.data.folders import DataFolder
 from engine.process.client import EngineClient
-from tests.engine.runs import write_slow_tiny
 from tests.fakes_models import FakeDownloads, FakeModels
-from tests.faults.engine_faults import QUICK, engine_process, kill, suspend
-
-WAIT = 60.0
-
-
-class Page:
-    def __init__(self, application: Application) -> None:
-        self._handlers = Handlers(application.services)
-        self._session = self._handlers.hello({})["session"]
-
-    def ask(self, action: str, **arguments: Any) -> Any:
-        answer = self._handlers.call(
-            {"session": self._session, "action": action, "arguments": arguments}
-        )
-        assert "error" not in answer, answer
-        return answer["result"]
-
-    def engine_events(self) -> list[dict[str, Any]]:
-        session = {"session": self._session, "after": 0}
-        return [one for one in self._handlers.resync(session)["events"] if one["k"] == "engine"]
-
-    def hears(self, is_told: Callable[[dict[str, Any]], bool], after: int = 0) -> int:
-        """Waits for an event of the engine behind the first `after`; how many there are then."""
-        deadline = time.monotonic() + WAIT
-        while time.monotonic() < deadline:
-            events = self.engine_events()
-            if any(is_told(event) for event in events[after:]):
-                return len(events)
-            threading.Event().wait(0.02)
-        raise AssertionError(self.engine_events())
-
-    def last_message(self, chat: int) -> dict[str, Any]:
-        message: dict[str, Any] = self.ask("open", conversation=chat)["messages"][-1]
-        return message
-
-    def wait(self, chat: int, happened: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        deadline = time.monotonic() + WAIT
-        while time.monotonic() < deadline:
-            message = self.last_message(chat)
-            if happened(message):
-                return message
-            threading.Event().wait(0.02)
-        raise AssertionError(self.last_message(chat))
+from tests.faults.engine_faults import engine_process, kill, suspend
+from tests.faults.engine_page import Page, is_over, is_told, running
 
 
 @pytest.fixture
 def application(tmp_path: Path) -> Iterator[Application]:
-    folder = DataFolder(tmp_path / "data").ensure()
-    built = Application(EngineClient(folder, QUICK), FakeModels(), FakeDownloads(), folder)
-    built.services.preferences.set_settings({"context_length": 2048, "max_tokens": 1000})
-    built.services.loading.start(str(write_slow_tiny(tmp_path / "slow.gguf")), ("ngram",))
-    built.services.loading.wait(WAIT)
-    assert built.services.loading.state()["error"] is None
-    yield built
-    built.close()
-
-
-def is_told(message: dict[str, Any]) -> bool:
-    return len(message.get("tokens", ())) > 5
-
-
-def is_over(message: dict[str, Any]) -> bool:
-    return not message["streaming"]
+    with running(tmp_path) as built:
+        yield built
 
 
 def test_stop_ends_a_reply_of_a_suspended_engine_and_the_chat_goes_on(
@@ -140,6 +81,7 @@ def test_the_page_hears_of_a_death_a_return_a_prediction_and_a_loss(
     assert page.wait(chat, is_over)["details"]["finish"] == "failed"
 
 
+@pytest.mark.slow
 def test_closing_saves_the_reply_of_a_suspended_engine(
     application: Application, tmp_path: Path
 ) -> None:

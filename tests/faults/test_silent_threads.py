@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from app.chat import Chat
+from app.conversations import Conversations
 from app.loading import Loading
 from app.names import Names
 from app.preferences import PreferencesFile
@@ -75,3 +77,46 @@ def test_a_load_is_stopped_from_the_page(tmp_path: Path) -> None:
     loading.start("starter", ())
     loading.wait(WAIT)
     assert loading.state()["error"] is None
+
+
+class Watched(Conversations):
+    """Looks at the chat, as a page may, the moment a reply's last words are stored."""
+
+    look: Callable[[int], bool]
+    seen: list[bool]
+
+    def settle(self, reply: int) -> None:
+        super().settle(reply)
+        conversation = self.conversation_of(reply)
+        assert conversation is not None
+        self.seen.append(self.look(conversation))
+
+
+def test_a_reply_is_over_when_the_next_message_may_be_sent(tmp_path: Path) -> None:
+    engine, sessions = FakeEngine(), Sessions()
+    preferences = PreferencesFile(tmp_path / "p.json")
+    names = Names(lambda _news: None)
+    Loading(engine, preferences, sessions, names).start("starter", ())
+    store = Watched(tmp_path / "c.sqlite3")
+    chat, session = Chat(engine, store, preferences, sessions, names), sessions.create()
+    store.seen = []
+
+    def is_streaming(conversation: int) -> bool:
+        return bool(chat.open(session, conversation)["messages"][-1]["streaming"])
+
+    store.look = is_streaming
+    until(lambda: engine.loaded is not None)
+    conversation = chat.send(session, None, "hello")["conversation"]
+    until(lambda: not is_streaming(conversation))
+    chat.send(session, conversation, "hello again")
+    chat.close()
+    assert store.seen[0] is True
+    store.close()
+
+
+def until(happened: Callable[[], bool]) -> None:
+    for _ in range(int(WAIT / 0.01)):
+        if happened():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("it did not happen")

@@ -18,16 +18,22 @@ from tests.hub_server import HubFile, HubServer
 from tests.tiny_gguf import write_tiny_gguf
 
 SOURCE = HubSource("owner/tiny-GGUF", "tiny-Q8_0.gguf")
-STRAY = r"""
+FIRST = """
 import os, sys
-if any("_child" in part for part in sys.orig_argv):
-    os.write(1, b"a library's words\n{}\n[1]\n{\"event\": 5}\n\xff\xfe\n")
+children = [part for part in sys.orig_argv if part.startswith("engine.downloads.")]
+for child in children:
+    open(os.path.join(os.path.dirname(__file__), child), "w").close()
+"""
+STRAY = rf"""
+{FIRST}
+if children:
+    os.write(1, b"a library's words\n{{}}\n[1]\n{{\"event\": 5}}\n\xff\xfe\n")
     os.write(1, b"x" * 10_000_000 + b"\n")
 """
-DEATH = """
-import os, sys
-if any("_child" in part for part in sys.orig_argv):
-    os.write(1, b'{"event": "no')
+DEATH = f"""
+{FIRST}
+if children:
+    os.write(1, b'{{"event": "no')
     os._exit(3)
 """
 
@@ -44,10 +50,15 @@ def downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Downl
 
 
 def start_up(folder: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What every child process runs first."""
+    """What every child process runs first; the children of downloads leave their names there."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+def children_in(folder: Path) -> set[str]:
+    """Which children have run the code."""
+    return {path.name.rpartition(".")[2] for path in folder.glob("engine.*")}
 
 
 def test_downloads_go_on(
@@ -57,6 +68,7 @@ def test_downloads_go_on(
     done = downloads.wait(downloads.start(SOURCE).id, WAIT)
     assert (done.state, done.message) == ("done", "")
     assert [file.name for file in list_files(SOURCE.repo)] == [SOURCE.file]
+    assert children_in(tmp_path / "stray") == {"child", "hub_list_child"}
 
 
 def test_a_child_that_dies_in_a_line_costs_one_download(
@@ -67,6 +79,7 @@ def test_a_child_that_dies_in_a_line_costs_one_download(
     assert failed.state == "failed" and "exit code 3" in failed.message
     with pytest.raises(DownloadError, match="ended unexpectedly"):
         list_files(SOURCE.repo)
+    assert children_in(tmp_path / "death") == {"child", "hub_list_child"}
     monkeypatch.delenv("PYTHONPATH")
     assert downloads.wait(downloads.retry(failed.id).id, WAIT).state == "done"
 

@@ -18,6 +18,7 @@ from app.ownership import Ownership
 from engine.data.errors import BadOptionError
 from engine.data.folders import DataFolder
 from tests.e2e.sites import ROOT, free_port
+from tests.faults.requests import Caller
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 SECONDS = 120
@@ -120,7 +121,7 @@ def folder(tmp_path: Path) -> DataFolder:
 
 @pytest.mark.parametrize(
     "note",
-    ["", "{", "[]", '{"pid": 7}', '{"pid": 7, "address": ""}',
+    ["", "{", "[]", '{"pid": 7}',
      '{"pid": 7, "address": "http://127.0.0.1:9/"}', '{"pid": 7, "address": "nonsense"}',
      '{"pid": "x", "address": 5}', '{"pid": 7, "address": "http://[::1:9/"}',
      '{"pid": 7, "address": "http://127.0.0.1:99999/"}'],
@@ -129,6 +130,12 @@ def test_a_page_that_does_not_answer_is_one_line_of_advice(folder: DataFolder, n
     if note:
         folder.page_note.write_text(note)
     with holder(folder), pytest.raises(BadOptionError, match="does not answer: end that process"):
+        Ownership(folder).take(0.5)
+
+
+def test_a_page_that_takes_long_to_start_is_not_to_be_ended(folder: DataFolder) -> None:
+    folder.page_note.write_text('{"pid": 7, "address": ""}')
+    with holder(folder), pytest.raises(BadOptionError, match=r"process 7 starts.*in a minute"):
         Ownership(folder).take(0.5)
 
 
@@ -141,7 +148,7 @@ def test_a_page_that_is_ending_is_waited_for(folder: DataFolder) -> None:
         ours = Ownership(folder)
         assert ours.take() is None
     again = Ownership(folder)
-    with pytest.raises(BadOptionError, match=f"process {os.getpid()} has the data folder"):
+    with pytest.raises(BadOptionError, match=f"process {os.getpid()} starts with"):
         again.take(0.0)
     ours.close()
     ours.close()
@@ -157,3 +164,44 @@ def test_the_note_leads_to_the_page_only_while_it_is_locked(folder: DataFolder) 
     assert ours.take() is None
     assert json.loads(folder.page_note.read_text()) == {"pid": os.getpid(), "address": ""}
     ours.close()
+
+
+def test_two_starts_at_once_recover_a_damaged_file_once(tmp_path: Path) -> None:
+    """Whichever comes first reads what is left of the chats; the other one leads to its page."""
+    file = tmp_path / "conversations.sqlite3"
+    store = Conversations(file)
+    for number in range(200):
+        store.add_user(store.create(f"chat {number}").id, "words of it " * 200)
+    store.close()
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2 // 4096 * 4096
+    content[middle : middle + 4096] = bytes(4096)
+    file.write_bytes(content)
+    starts = [
+        subprocess.Popen(
+            command(tmp_path, "--no-browser", "--port", str(free_port())),
+            cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    try:
+        said = []
+        for one in starts:
+            assert one.stdout is not None
+            said.append(one.stdout.readline())
+        first, second = sorted(
+            zip(said, starts, strict=True), key=lambda pair: "already" in pair[0]
+        )
+        assert "Forerun is ready" in first[0] and "running already" in second[0]
+        assert second[1].wait(SECONDS) == 0
+        problem = Caller(int(first[0].split(":")[3].split("/")[0])).hello["problem"]
+    finally:
+        for one in starts:
+            one.kill()
+            one.communicate()
+    aside = sorted(path.name for path in tmp_path.glob("conversations.damaged*"))
+    assert aside == ["conversations.damaged.sqlite3"] and "was damaged" in problem
+    assert (tmp_path / aside[0]).read_bytes() == content
+    again = Conversations(file)
+    assert again.problem == "" and len(again.find()) > 150
+    again.close()
