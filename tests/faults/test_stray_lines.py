@@ -20,13 +20,13 @@ from tests.tiny_gguf import write_tiny_gguf
 SOURCE = HubSource("owner/tiny-GGUF", "tiny-Q8_0.gguf")
 STRAY = r"""
 import os, sys
-if any("_child" in part for part in sys.orig_argv):
+if any(part.startswith("engine.") and part.endswith("child") for part in sys.orig_argv):
     os.write(1, b"a library's words\n{}\n[1]\n{\"event\": 5}\n\xff\xfe\n")
     os.write(1, b"x" * 10_000_000 + b"\n")
 """
 DEATH = """
 import os, sys
-if any("_child" in part for part in sys.orig_argv):
+if any(part.startswith("engine.") and part.endswith("child") for part in sys.orig_argv):
     os.write(1, b'{"event": "no')
     os._exit(3)
 """
