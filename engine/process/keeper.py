@@ -161,10 +161,10 @@ class Keeper:
             before = self._loaded
             lost = self._take(message)
             is_changed = isinstance(message, Ready) or self._loaded != before
+        if lost is not None:  # the reason first: whoever then looks at the change knows it
+            self.on_lost(lost)
         if is_changed:
             self._tell_change()
-        if lost is not None:
-            self.on_lost(lost)
 
     def _take(self, message: EngineMessage) -> EngineError | None:
         """Why what was loaded is lost, if this says so."""
@@ -221,9 +221,9 @@ class Keeper:
                 ended += [one for one in again if one not in ended]
         for one in ended:
             one.end(EngineDiedError(told[one.run is not None]))
-        self._tell_change()
         if is_lost:
             self.on_lost(EngineDiedError(told[0]))
+        self._tell_change()
 
     def _prepare_next(self) -> None:
         """After an engine that hung, what was loaded comes back before anyone asks for it; one that
