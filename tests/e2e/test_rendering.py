@@ -35,6 +35,10 @@ def test_formulas_are_typeset_from_their_own_fonts(page: Page) -> None:
     expect(part.locator(".formula")).to_have_count(6)
     expect(part.locator(".formula.display")).to_have_count(2)
     expect(part.locator(".formula.failed")).to_have_count(0)
+    box, shown = (
+        part.locator(f".formula.display{inner}").first.bounding_box() for inner in ("", " .katex")
+    )
+    assert box and shown and box["height"] < shown["height"] + 30, "no room for hidden lines"
     page.wait_for_function(
         "document.fonts.ready.then(() => document.fonts.check('16px KaTeX_Main'))"
     )
