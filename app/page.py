@@ -30,12 +30,13 @@ page.then(({ mount }) => mount({ element, server, follow,
 # Later sheets overrule earlier ones: narrow pages rearrange what the others have laid out.
 STYLES = (
     "base", "sidebar", "modelbar", "viewbar", "transcript", "markdown", "tokens", "composer",
-    "figures", "dialogs", "training", "narrow", "lab",
+    "figures", "dialogs", "training", "rendering", "narrow", "lab",
 )  # fmt: skip
 
 HEAD = f"""
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="forerun/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="forerun/vendor/katex/katex.min.css">
 {"".join(f'<link rel="stylesheet" href="forerun/css/{name}.css">' for name in STYLES)}
 <link rel="modulepreload" href="forerun/main.js">
 """

@@ -28,6 +28,7 @@ from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundT
 from engine.data.stats import StatsCounter
 from engine.process.messages import LoadProgress
 from engine.process.protocols import ChangeListener
+from tests.rendering_replies import HOSTILE_RENDERING, RENDERING
 
 MARKDOWN = """## Speculative decoding
 
@@ -82,7 +83,13 @@ PROGRAM = "Here it is:\n\n```python\n" + "".join(
 )
 """A block of code that is never closed, of some 7,000 tokens."""
 
-REPLIES = {"hostile": HOSTILE, "hello": PLAIN, "program": PROGRAM}
+REPLIES = {
+    "rendering": RENDERING,
+    "odd formulas": HOSTILE_RENDERING,
+    "hostile": HOSTILE,
+    "hello": PLAIN,
+    "program": PROGRAM,
+}
 
 
 def tokens_of(text: str) -> list[str]:

@@ -9,6 +9,7 @@
    grow(old, token, inner, painter)   go on painting where `old` ended; false: it has to be drawn anew */
 
 import { copyText, h, icon } from "../shared/dom.js";
+import { openFormula, paintFormula } from "./rendering/formula.js";
 
 const PART_LINES = 40;
 const SAFE_LINK = /^(https?:|mailto:)/i;
@@ -16,6 +17,7 @@ const SAFE_LINK = /^(https?:|mailto:)/i;
 const always = () => true;
 const tokensOf = (token) => token.tokens ?? [];
 const element = (tag) => ({ open: () => h(tag), parts: tokensOf, fits: always });
+const ownDirection = { dir: "auto" };
 const literal = (textOf) => ({
   paint: (token, parent, painter) => painter.text(parent, textOf(token)),
 });
@@ -31,12 +33,31 @@ const PLAIN_TEXT = {
   },
 };
 
+/** Text that stands in the source as it is. */
+const LITERAL_TEXT = {
+  paint: (token, parent, painter) => painter.text(parent, token.text),
+  grow: (old, token, parent, painter) => {
+    if (!token.text.startsWith(old.text)) return false;
+    painter.text(parent, token.text.slice(old.text.length));
+    return true;
+  },
+};
+
+/** The direction of an item is that of its text: its mark stands at the side where that begins. */
+const inItem = (token) => (token.type === "paragraph" ? { ...token, inItem: true } : token);
+
+const CHECKBOX = { type: "checkbox", disabled: true };
+
 const HOLDER = { parts: tokensOf, fits: always };
 
 const KINDS = {
   space: {},
   def: {},
-  paragraph: element("p"),
+  paragraph: {
+    open: ({ inItem }) => h("p", inItem ? {} : ownDirection),
+    parts: tokensOf,
+    fits: (old, token) => old.inItem === token.inItem,
+  },
   blockquote: element("blockquote"),
   strong: element("strong"),
   em: element("em"),
@@ -44,7 +65,7 @@ const KINDS = {
   hr: { open: () => h("hr") },
   br: { open: () => h("br") },
   heading: {
-    open: ({ depth }) => h(`h${Math.min(6, depth + 2)}`),
+    open: ({ depth }) => h(`h${Math.min(6, depth + 2)}`, ownDirection),
     parts: tokensOf,
     fits: (old, token) => old.depth === token.depth,
   },
@@ -55,8 +76,8 @@ const KINDS = {
     fits: (old, token) => old.ordered === token.ordered && old.start === token.start,
   },
   list_item: {
-    open: ({ task }) => h("li", { class: task ? "task" : null }),
-    parts: tokensOf,
+    open: ({ task }) => h("li", { class: task ? "task" : null, ...ownDirection }),
+    parts: (item) => tokensOf(item).map(inItem),
     fits: (old, token) => old.task === token.task,
   },
   code: {
@@ -79,10 +100,13 @@ const KINDS = {
   row: {
     open: () => h("tr"),
     parts: ({ cells, tag }) => cells.map((cell) => cellOf(cell, tag)),
+    fits: always,
   },
   cell: {
-    open: ({ cell, tag }) => h(tag, { style: cell.align ? `text-align: ${cell.align}` : null }),
+    open: ({ cell, tag }) =>
+      h(tag, { style: cell.align ? `text-align: ${cell.align}` : null, ...ownDirection }),
     parts: ({ cell }) => tokensOf(cell),
+    fits: always,
   },
   link: { open: openLink, parts: tokensOf },
   image: {
@@ -90,9 +114,20 @@ const KINDS = {
     ...literal(({ text, href }) => text || href),
   },
   html: literal(({ raw }) => raw),
+  formula: {
+    open: openFormula,
+    paint: paintFormula,
+    grow: (old, token) => old.raw.trimEnd() === token.raw.trimEnd(), // the end of its line came
+  },
+  formula_source: {
+    open: ({ block }) => (block ? h("p", { class: "formula-open", dir: "ltr" }) : null),
+    ...LITERAL_TEXT,
+    fits: (old, token) => old.block === token.block,
+  },
   escape: literal(({ text }) => text),
   checkbox: {
-    open: ({ checked }) => h("input", { type: "checkbox", disabled: true, checked }),
+    open: ({ checked }) =>
+      h("input", { ...CHECKBOX, checked, "aria-label": checked ? "done" : "not done" }),
   },
 };
 
@@ -115,13 +150,16 @@ export const kindOf = (token) => KINDS[token.type] ?? (token.tokens ? HOLDER : P
 
 function openCode(token, painter) {
   if (/^\s*(```|~~~)/.test(token.raw)) painter.skipLine();
-  const code = h("code");
+  const language = (token.lang ?? "").split(/\s/)[0];
+  const code = h("code", { "data-language": language || null });
   const copy = h("button", { type: "button", class: "copy-code", title: "Copy" });
   copy.append(icon("copy"), h("span", {}, "Copy"));
   copy.addEventListener("click", () => copyText(code.textContent, copy));
-  const language = (token.lang ?? "").split(/\s/)[0];
   const head = h("div", { class: "code-head" }, h("span", {}, language || "text"), copy);
-  return [h("div", { class: "code-block" }, head, h("pre", { tabindex: "0" }, code)), code];
+  return [
+    h("div", { class: "code-block", dir: "ltr" }, head, h("pre", { tabindex: "0" }, code)),
+    code,
+  ];
 }
 
 // marked has no tokens for rows and cells, and no text of theirs that could be looked for.

@@ -1,9 +1,11 @@
 /* The body of one reply: rendered markdown or bare tokens, redrawn only where it changed. */
 
-import { lexer } from "../vendor/marked/marked.esm.js";
 import { drawAll } from "./drawing.js";
 import { visible } from "../shared/format.js";
 import { ghostsOf, Painter, tokenSpan } from "./painter.js";
+import { colourLater, isClosed } from "./rendering/colouring.js";
+import { copyFormulas } from "./rendering/copying.js";
+import { cut } from "./rendering/syntax.js";
 import { Source } from "./source.js";
 import { TEXT } from "../shared/wire.js";
 
@@ -12,6 +14,7 @@ const EMPTY_LINES = "space";
 export class Reply {
   constructor(element, view) {
     this.element = element;
+    element.addEventListener("copy", copyFormulas);
     this.view = view;
     this.source = new Source();
     this.blocks = [];
@@ -83,7 +86,7 @@ export class Reply {
     const before = this.blocks.splice(kept).filter(({ node }) => node);
     let offset = kept ? this.blocks[kept - 1].end : 0;
     let contentEnd = this.contentEnd(kept);
-    for (const token of lexer(this.source.text.slice(offset), { gfm: true })) {
+    for (const token of cut(this.source.text.slice(offset))) {
       const end = offset + token.raw.length;
       if (token.type === EMPTY_LINES) this.blocks.push({ end, empty: true });
       else {
@@ -114,6 +117,7 @@ export class Reply {
     painter.finish(code ?? node.lastElementChild ?? node);
     block.end = end;
     block.type = token.type;
+    colourLater(node, isClosed(token));
   }
 
   stableBlocks() {

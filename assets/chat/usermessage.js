@@ -10,7 +10,7 @@ export class UserMessage {
     this.role = "user";
     this.text = text;
     this.actions = actions;
-    this.body = h("div", { class: "user-text" }, text);
+    this.body = h("div", { class: "user-text", dir: "auto" }, text);
     this.buttons = h(
       "div",
       { class: "message-buttons" },

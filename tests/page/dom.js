@@ -12,6 +12,7 @@ export function newPage() {
   Object.assign(globalThis, {
     document,
     window,
+    DOMParser: window.DOMParser,
     innerHeight: 900,
     location: { hash: "" },
     history: { replaceState: (state, title, hash) => (location.hash = hash === "#" ? "" : hash) },

@@ -18,6 +18,9 @@ const TEXTS = {
   tasks: "- [ ] open\n- [x] done\n",
   quote: "> a\n> b\n>\n> - c\n> - d\n\nend\n",
   table: "| a | b |\n|---|---:|\n| 1 | `2` |\n| x | **y** |\n|  | z |\n\nend\n",
+  formulas: "So $a*b$ and \\(c_1\\), **\\(d^*\\)**; $5.\n\n$$\ne\n$$\nthen\n\\[\nf \\\\ g\n\\]\n",
+  unclosed: "A \\(a*b*\nc $d *e*\n\n$$\nx_1 *y*\n\nend\n",
+  arabic: "- \u0645\u0631 $x$\n\n- \u0628\n\n  \u062b\n",
   html: '<img src=x onerror="a">\n\n![alt](http://x.y/z.png) <b>\n',
 };
 
