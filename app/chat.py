@@ -13,6 +13,7 @@ from app.names import Names, drafters_in
 from app.preferences import PreferencesFile
 from app.session import Event, Session, Sessions
 from app.settings import EARLIER_CHARACTERS
+from app.thoughts import thought_of
 from app.writing import ReplyStart, Writer
 from engine.data.errors import BadOptionError, RequestError, RunError
 from engine.data.request import Message
@@ -203,7 +204,12 @@ class Chat:
         earlier: tuple[str, ...] = ()
         if settings.earlier_chats == "on":
             earlier = self._store.texts_of_others(conversation, EARLIER_CHARACTERS)
-        request = settings.generate_request(_history(self._store.messages(conversation)), earlier)
+        loaded = self._engine.loaded
+        request = settings.generate_request(
+            _history(self._store.messages(conversation)),
+            earlier,
+            None if loaded is None else loaded.reasoning,
+        )
         return ReplyStart(conversation, self._store.start_reply(conversation), request)
 
     def _drawn(self, message: StoredMessage) -> dict[str, Any]:
@@ -243,5 +249,6 @@ def _history(messages: Sequence[StoredMessage]) -> tuple[Message, ...]:
             joined = f"{history[-1].content}\n\n{message.content}"
             history[-1] = Message(message.role, joined)
         else:
-            history.append(Message(message.role, message.content))
+            thought = thought_of(message.tokens, message.details)
+            history.append(Message(message.role, message.content, thought))
     return tuple(history)

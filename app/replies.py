@@ -10,7 +10,8 @@ from typing import Any, assert_never
 from app.chat_file import advice
 from app.conversations import Conversations
 from app.session import Event
-from app.wire import WireEncoder, WireToken, text_of
+from app.thoughts import LiveThought, answer_of
+from app.wire import WireEncoder, WireToken
 from engine.data.errors import EngineError
 from engine.data.events import Finished, Notice, PromptProgress, Queued, RunEvent
 from engine.data.rounds import RoundTrace
@@ -35,6 +36,7 @@ class LiveReply:
         self.finished = False
         self._store = store
         self._encoder = WireEncoder()
+        self._thought = LiveThought()
         self._counter = StatsCounter()
         self._started = time.monotonic()
         self._first_round_at: float | None = None
@@ -88,7 +90,8 @@ class LiveReply:
         """Whether it is stored. A full disk must not end the reply: it is told with it, and a later
         save may work."""
         self._saved_at = time.monotonic()
-        text, told = text_of(self.tokens), {"stats": self._figures(), **self.details}
+        text = answer_of(self.tokens, self.details)
+        told = {"stats": self._figures(), **self.details}
         told.pop("unsaved", None)
         try:
             with self._store.atomic():
@@ -123,6 +126,9 @@ class LiveReply:
         known_drafters = len(self._encoder.drafters)
         added = self._encoder.encode(trace)
         event: Event = {"k": "tok", "m": self.message, "at": len(self.tokens), "add": added}
+        thought = self._thought.add(trace)
+        if thought is not None:
+            self.details["reasoning"] = event["reasoning"] = thought
         self.tokens.extend(added)
         if len(self._encoder.drafters) != known_drafters:
             self.details["drafters"] = event["drafters"] = list(self._encoder.drafters)

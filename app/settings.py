@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from app.settings_form import field_value
 from engine.data.errors import BadOptionError
+from engine.data.reasoning import Reasoning, Thinking
 from engine.data.request import (
     CHAT_SAMPLING,
     LONGEST_REPLY,
@@ -27,6 +28,8 @@ from engine.drafters.expression import DrafterExpression
 from engine.drafters.parse import parse_expression
 
 EarlierChats = Literal["off", "on"]
+ThinkingChoice = Literal["auto", "on", "off"]
+EffortChoice = Literal["auto", "minimal", "low", "medium", "high", "xhigh", "max"]
 Combination = Literal["first", "best", "vote", "mixture", "union"]
 
 EARLIER_CHARACTERS = 400_000
@@ -50,6 +53,8 @@ class Settings:
     seed: int | None = CHAT_SAMPLING.seed
     max_tokens: int = LONGEST_REPLY
     overflow: Overflow = "refuse"
+    thinking: ThinkingChoice = "auto"
+    effort: EffortChoice = "auto"
     speculate: Speculate = _DRAFTING.speculate
     draft_max: int | None = _DRAFTING.draft_max
     draft_mode: DraftMode = _DRAFTING.mode
@@ -63,9 +68,13 @@ class Settings:
     combination: Combination = "first"
 
     def generate_request(
-        self, messages: tuple[Message, ...], earlier: tuple[str, ...] = ()
+        self,
+        messages: tuple[Message, ...],
+        earlier: tuple[str, ...] = (),
+        reasoning: Reasoning | None = None,
     ) -> GenerateRequest:
-        """earlier: texts of other chats, for drafters that copy."""
+        """earlier: texts of other chats, for drafters that copy. reasoning: of the loaded template,
+        which is asked for nothing that it does not have."""
         system = (Message("system", self.system_prompt),) if self.system_prompt.strip() else ()
         return GenerateRequest(
             messages=system + messages,
@@ -76,7 +85,18 @@ class Settings:
             ),
             overflow=self.overflow,
             copy_from=earlier,
+            thinking=self._thinking(reasoning),
+            effort=self._effort(reasoning),
         )
+
+    def _thinking(self, reasoning: Reasoning | None) -> Thinking | None:
+        if self.thinking == "auto" or reasoning is None or reasoning.switch is None:
+            return None
+        return self.thinking
+
+    def _effort(self, reasoning: Reasoning | None) -> str | None:
+        levels = reasoning.effort.levels if reasoning is not None and reasoning.effort else ()
+        return self.effort if self.effort in levels else None
 
     def sampling_params(self) -> SamplingParams:
         return SamplingParams(

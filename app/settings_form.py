@@ -119,6 +119,32 @@ FIELDS = (
         choices=(("refuse", "Refuse"), ("trim", "Trim oldest")),
     ),
     Field(
+        "thinking",
+        "Thinking",
+        "choice",
+        "Reply",
+        "Of models that think before they answer, and can be told not to. Automatic: what the"
+        " model's own template does.",
+        choices=(("auto", "Automatic"), ("on", "On"), ("off", "Off")),
+    ),
+    Field(
+        "effort",
+        "Thinking effort",
+        "choice",
+        "Reply",
+        "How much a model thinks, of models that can be told. Automatic: what the model's own"
+        " template does, also with a model that does not have the chosen level.",
+        choices=(
+            ("auto", "Automatic"),
+            ("minimal", "Minimal"),
+            ("low", "Low"),
+            ("medium", "Medium"),
+            ("high", "High"),
+            ("xhigh", "Very high"),
+            ("max", "Most"),
+        ),
+    ),
+    Field(
         "speculate",
         "Speculation",
         "choice",

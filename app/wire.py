@@ -3,8 +3,9 @@
 A token is [text, kind, drafter, p, q, depth] or the same with a seventh item, the rejected
 branches that left the text there, each node after the one it follows: [[text, drafter, p, q,
 depth], ...], with a sixth item where it follows another of them: that one's place in the list.
-kind is a, c, b or p (accepted, correction, bonus, plain); drafter is an index into the reply's
-drafter names.
+text is what the token adds to the thought or to the answer, "" for a marker between them. kind is
+a, c, b or p (accepted, correction, bonus, plain); drafter is an index into the reply's drafter
+names.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class WireEncoder:
 
     def _token(self, emitted: EmittedToken) -> WireToken:
         return [
-            emitted.text,
+            emitted.shown,
             KIND_LETTERS[emitted.kind],
             self._index(emitted.drafter),
             _short(emitted.p),

@@ -176,6 +176,7 @@ class Page {
   hello(hello, asked) {
     this.root.hidden = false;
     this.settings.build(hello.fields, hello.preferences.settings);
+    this.settings.fit(hello.engine.loaded?.reasoning);
     this.viewBar.show(hello.preferences.view);
     this.chat.greet(hello.chat, asked);
     this.sidebar.changed(hello.conversations);
@@ -201,6 +202,7 @@ class Page {
 
   engineChanged(engine) {
     this.modelBar.show(engine);
+    this.settings.fit(engine.loaded?.reasoning);
     this.drawWelcome();
   }
 

@@ -11,6 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from engine.data.errors import (
     ContextLengthError,
@@ -23,6 +24,7 @@ from engine.data.errors import (
 from engine.data.events import Finished, FinishReason, Notice, PromptProgress, Queued, RunEvent
 from engine.data.loaded import DrafterSummary, LoadedSummary, ModelSummary, SpeedSummary
 from engine.data.log_line import LogLine
+from engine.data.reasoning import EffortLevels, Reasoning, ThinkingSwitch, ThoughtMarkers
 from engine.data.request import GenerateRequest, LoadRequest
 from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace, TokenKind
 from engine.data.stats import StatsCounter
@@ -83,6 +85,12 @@ PROGRAM = "Here it is:\n\n```python\n" + "".join(
 )
 """A block of code that is never closed, of some 7,000 tokens."""
 
+THOUGHT = "They want a reply.\nI had better **write** one, and say little"
+REASONING = Reasoning(
+    ThoughtMarkers(("<think>",), ("</think>",)),
+    ThinkingSwitch("enable_thinking", True, False, "on"),
+    EffortLevels("reasoning_effort", ("low", "high")),
+)
 REPLIES = {
     "rendering": RENDERING,
     "odd formulas": HOSTILE_RENDERING,
@@ -112,6 +120,19 @@ def script(
         rounds.append(trace)
         at += len(trace.emitted)
     return rounds
+
+
+def thinking_script(answer: str, drafts: bool = True) -> list[RoundTrace]:
+    """Rounds of a thought between two markers, and then of the answer."""
+    thought = f"<think>{THOUGHT}</think>"
+    told = []
+    for trace in script(thought, drafts=drafts):
+        emitted = tuple(
+            replace(one, part="thought", said="" if one.text in ("<", "</", "think", ">") else None)
+            for one in trace.emitted
+        )
+        told.append(replace(trace, emitted=emitted))
+    return [*told, *script(answer, drafts=drafts)]
 
 
 def _round(
@@ -251,7 +272,9 @@ class FakeEngine:
         )
         predicted = {"greedy": 1.25, "sampled": 1.5}
         speed = SpeedSummary({1: 0.02, 2: 0.03}, 80.0, 2, True, predicted=predicted)
-        summary = LoadedSummary(request, target, drafters, True, None, speed=speed)
+        summary = LoadedSummary(
+            request, target, drafters, True, None, speed=speed, reasoning=REASONING
+        )
         self.now_has(summary)
         return summary
 
@@ -304,6 +327,8 @@ class FakeEngine:
         count = int(numbers[0]) if numbers else None
         drafts = request.drafting.speculate != "off"
         rounds = script(text, count, seed=len(asked), drafts=drafts)
+        if "ponder" in asked:
+            rounds = thinking_script(text, drafts=drafts)
         if "branches" in asked:
             rounds = tree_script()
         pace = SLOW_PACE if "slowly" in asked else self.pace
@@ -327,6 +352,6 @@ class FakeEngine:
         if "context" in asked and finish == "eos":
             finish = "context"
         seed = request.sampling.seed if request.sampling.seed is not None else 4711
-        written = "".join(token.text for token in tokens)
+        written = "".join(token.shown for token in tokens if token.part == "answer")
         ids = tuple(token.token for token in tokens)
         run.put(Finished(written, ids, finish, 52, 12, seed, counter.snapshot()))

@@ -103,13 +103,13 @@ export class Chat {
     changed();
   }
 
-  tokens({ m, at, add, drafters, stats }) {
+  tokens({ m, at, add, stats, ...told }) {
     const { transcript, figures, viewBar } = this.page;
-    if (!transcript.push(m, at, add, drafters)) {
+    if (!transcript.push(m, at, add, told)) {
       this.open(this.conversation);
       return;
     }
-    if (drafters) viewBar.setDrafters(drafters);
+    if (told.drafters) viewBar.setDrafters(told.drafters);
     if (stats) {
       figures.setProgress(null);
       figures.show(stats, "This reply, live");

@@ -5,6 +5,7 @@ import { UserMessage } from "./usermessage.js";
 import { Reply } from "./reply.js";
 import { footerOf } from "./replyfooter.js";
 import { notesOf } from "./replynotes.js";
+import { parted, Thought } from "./thought.js";
 
 const NEAR_END = 48;
 const AT_END = 1;
@@ -50,7 +51,8 @@ export class Transcript {
 
   drawReply(message) {
     const entry = this.addReply(message.id, message.details);
-    entry.reply.source.push(message.tokens);
+    const answer = this.pushThought(entry, message.tokens, 0, message.details.reasoning);
+    entry.reply.source.push(answer);
     entry.reply.redraw();
     if (message.streaming) this.setStreaming(entry, true);
     else this.end(message.id, message.details);
@@ -108,7 +110,21 @@ export class Transcript {
     entry.streaming = streaming;
     entry.element.classList.toggle("streaming", streaming);
     entry.element.setAttribute("aria-busy", String(streaming));
-    entry.progress.hidden = !streaming || entry.reply.source.tokens.length > 0;
+    entry.progress.hidden = !streaming || known(entry) > 0;
+  }
+
+  /** What is thought of some tokens goes into the fold; gives the rest, which is the answer. */
+  pushThought(entry, tokens, at, reasoning) {
+    const { thought, answer } = parted(tokens, at, reasoning);
+    if (thought.length) {
+      if (!entry.thought) {
+        entry.thought = new Thought(this.view, () => this.keepEnd());
+        entry.body.before(entry.thought.element);
+      }
+      entry.thought.push(thought, reasoning);
+    }
+    if (answer.length) entry.thought?.end(reasoning ?? entry.details.reasoning);
+    return answer;
   }
 
   setProgress(id, text) {
@@ -117,14 +133,16 @@ export class Transcript {
   }
 
   /** Tokens from number `at` on; false if some before them are missing. */
-  push(id, at, tokens, drafters) {
+  push(id, at, tokens, { drafters, reasoning }) {
     const entry = this.messages.get(id);
     if (!entry) return false;
-    const known = entry.reply.source.tokens.length;
-    if (at > known) return false;
+    const there = known(entry);
+    if (at > there) return false;
     if (drafters) entry.details.drafters = drafters;
+    if (reasoning) entry.details.reasoning = reasoning;
     entry.progress.hidden = true;
-    entry.reply.push(tokens.slice(known - at));
+    const added = tokens.slice(there - at);
+    entry.reply.push(this.pushThought(entry, added, there, entry.details.reasoning));
     return true;
   }
 
@@ -138,6 +156,7 @@ export class Transcript {
     if (!entry) return;
     entry.details = details;
     this.setStreaming(entry, false);
+    entry.thought?.end(details.reasoning);
     if (/^ {0,3}\[[^\]]+\]:/m.test(entry.reply.source.text)) entry.reply.redraw();
     entry.notes.replaceChildren(...notesOf(entry, this.actions));
     entry.footer.replaceChildren(...footerOf(entry, this.actions));
@@ -155,15 +174,20 @@ export class Transcript {
 
   setView(view) {
     this.view = view;
-    for (const entry of this.messages.values()) entry.reply?.setView(view);
+    for (const entry of this.messages.values()) {
+      entry.reply?.setView(view);
+      entry.thought?.setView(view);
+    }
     this.keepEnd();
   }
 
   /** The token behind a token or ghost element, for the tooltip. */
   tokenOf(element) {
     const body = element.closest(".reply-body");
-    const entry = [...this.messages.values()].find((message) => message.body === body);
-    const token = entry?.reply?.source.tokens[element.dataset.index];
+    const entries = [...this.messages.values()];
+    const entry = entries.find((one) => one.body === body || one.thought?.body === body);
+    const part = entry?.thought?.body === body ? entry.thought : entry?.reply;
+    const token = part?.source.tokens[element.dataset.index];
     if (!token) return null;
     const number = element.dataset.number;
     const rejected = number === undefined ? null : token[6][number];
@@ -200,4 +224,9 @@ export class Transcript {
     this.scroller.scrollTop = this.scroller.scrollHeight;
     this.top = this.scroller.scrollTop;
   }
+}
+
+/** How many tokens of a reply have arrived. */
+function known({ reply, thought }) {
+  return reply.source.tokens.length + (thought?.source.tokens.length ?? 0);
 }

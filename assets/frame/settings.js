@@ -15,6 +15,7 @@ export class SettingsForm {
     this.root = root;
     this.page = page;
     this.inputs = new Map();
+    this.rows = new Map();
     this.typed = new Set();
     this.saves = new InOrder();
   }
@@ -59,13 +60,20 @@ export class SettingsForm {
     this.inputs.set(field.name, input);
     const label = h("label", { for: id }, field.label);
     const kind = field.kind === "text" ? "field wide" : "field";
-    return h(
-      "div",
-      { class: kind },
-      h("div", { class: "field-head" }, label, mark),
-      input,
-      problem,
-    );
+    const head = h("div", { class: "field-head" }, label, mark);
+    const row = h("div", { class: kind }, head, input, problem);
+    this.rows.set(field.name, row);
+    return row;
+  }
+
+  /** What can be set of thinking is what the loaded template can be told. */
+  fit(reasoning) {
+    const levels = reasoning?.effort?.levels ?? [];
+    this.rows.get("thinking")?.toggleAttribute("hidden", !reasoning?.switch);
+    this.rows.get("effort")?.toggleAttribute("hidden", levels.length === 0);
+    for (const option of this.inputs.get("effort")?.options ?? []) {
+      option.hidden = option.value !== "auto" && !levels.includes(option.value);
+    }
   }
 
   input(field, id) {

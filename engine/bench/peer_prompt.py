@@ -22,7 +22,7 @@ def prompt_renderer(target: Path) -> Callable[[TrialPrompt], tuple[str, bool]]:
     template = ChatTemplate(inspect(target).chat_template, bos, _text(vocabulary, vocabulary.eos))
 
     def render(prompt: TrialPrompt) -> tuple[str, bool]:
-        text = template.render((Message("user", prompt.text),))
+        text = template.render((Message("user", prompt.text),), template.variables(None, None))
         return text, not (bos and text.startswith(bos))
 
     return render

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, get_args
 
 from engine.cli.engine_access import load_shown, open_engine
 from engine.cli.options import (
@@ -22,14 +22,16 @@ from engine.cli.options import (
     written_text,
 )
 from engine.cli.parser import Subparsers
+from engine.cli.shown_reply import ShownReply
 from engine.data.documents import DocumentError, json_text, parse_json
 from engine.data.errors import BadOptionError, RunError
 from engine.data.events import Finished, Notice
 from engine.data.loaded import LoadedSummary
 from engine.data.prompts import read_text
+from engine.data.reasoning import Thinking
 from engine.data.request import LONGEST_REPLY, GenerateRequest, Message
 from engine.data.rounds import RoundTrace
-from engine.data.shown import shown, shown_lines
+from engine.data.shown import shown
 from engine.process.run import Run
 
 INTERRUPTED = 130
@@ -58,6 +60,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_sampling_options(parser)
     add_draft_options(parser)
+    _add_thinking_options(parser)
     parser.add_argument(
         "--acceptance",
         choices=("exact", "typical"),
@@ -69,18 +72,30 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.set_defaults(func=run)
 
 
+def _add_thinking_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("thinking, of models that do")
+    group.add_argument("--thinking", choices=get_args(Thinking), help="default: the template's own")
+    group.add_argument("--effort", metavar="LEVEL", help="low, medium, high: what the template has")
+    group.add_argument(
+        "--show-thoughts",
+        action="store_true",
+        help="on stderr, also where that is no terminal",
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
     request = _request(arguments)
     with open_engine(arguments) as client, _trace_file(arguments.trace) as trace:
         load_shown(client, load_request(arguments), verbose=arguments.verbose)
         memory = _memory(client.loaded)
         reply = client.generate(request)
+        shown_reply = None if arguments.json else ShownReply(thoughts=_shows_thoughts(arguments))
         try:
-            finished = _follow(reply, trace, stream_text=not arguments.json)
+            finished = _follow(reply, trace, shown_reply)
             interrupted = False
         except KeyboardInterrupt:
             reply.cancel()
-            finished = _follow(reply, trace, stream_text=not arguments.json)
+            finished = _follow(reply, trace, shown_reply)
             interrupted = True
     if arguments.json:
         print(json_text(finished.to_json() | memory))
@@ -88,6 +103,10 @@ def run(arguments: argparse.Namespace) -> int:
         print()
         print(_footer(finished), file=sys.stderr)
     return INTERRUPTED if interrupted else 0
+
+
+def _shows_thoughts(arguments: argparse.Namespace) -> bool:
+    return bool(arguments.show_thoughts or sys.stderr.isatty())
 
 
 def _memory(loaded: LoadedSummary | None) -> dict[str, Any]:
@@ -111,6 +130,10 @@ def _request(arguments: argparse.Namespace) -> GenerateRequest:
     if arguments.raw:
         if text is None or arguments.system:
             raise BadOptionError("--raw takes --prompt or --prompt-file, without --system")
+        if arguments.thinking or arguments.effort:
+            raise BadOptionError(
+                "--raw takes no --thinking and no --effort: they are the template's"
+            )
         return GenerateRequest(
             raw_prompt=text,
             max_tokens=arguments.max_tokens,
@@ -128,6 +151,8 @@ def _request(arguments: argparse.Namespace) -> GenerateRequest:
         drafting=drafting,
         overflow=arguments.overflow,
         copy_from=copy_from,
+        thinking=arguments.thinking,
+        effort=arguments.effort,
     )
 
 
@@ -148,7 +173,10 @@ def _messages(file: Path) -> list[Message]:
         role, text = item.get("role"), item.get("content")
         if role not in ("system", "user", "assistant") or not isinstance(text, str):
             raise expected
-        messages.append(Message(role, text))
+        reasoning = item.get("reasoning")
+        if reasoning is not None and not isinstance(reasoning, str):
+            raise expected
+        messages.append(Message(role, text, reasoning))
     return messages
 
 
@@ -161,18 +189,18 @@ def _trace_file(path: Path | None) -> Iterator[TextIO | None]:
         yield file
 
 
-def _follow(reply: Run, trace: TextIO | None, *, stream_text: bool) -> Finished:
+def _follow(reply: Run, trace: TextIO | None, shown_reply: ShownReply | None) -> Finished:
     for event in reply.events():
         if isinstance(event, RoundTrace):
             if trace is not None:
                 print(json_text(event.to_json()), file=trace)
-            if stream_text:
-                text = "".join(token.text for token in event.emitted)
-                # A file gets the very text; a terminal would obey what a model writes.
-                print(shown_lines(text) if sys.stdout.isatty() else text, end="", flush=True)
+            if shown_reply is not None:
+                shown_reply.add(event)
         elif isinstance(event, Notice):
             print(f"forerun: {shown(event.message)}", file=sys.stderr)
         elif isinstance(event, Finished):
+            if shown_reply is not None:
+                shown_reply.end()
             return event
     raise RunError("the reply ended without its last event")
 
@@ -180,6 +208,8 @@ def _follow(reply: Run, trace: TextIO | None, *, stream_text: bool) -> Finished:
 def _footer(finished: Finished) -> str:
     stats = finished.stats
     parts = [f"{stats.emitted} tokens"]
+    if finished.thought is not None:
+        parts.append(f"{finished.thought.end - finished.thought.start} of them thoughts")
     if stats.tokens_per_second is not None:
         parts.append(f"{stats.tokens_per_second:.1f} tokens/s")
     if stats.acceptance_rate is not None:

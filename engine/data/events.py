@@ -35,8 +35,21 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Thought:
+    """start, end: the reply's tokens that it is made of, its markers among them."""
+
+    text: str
+    start: int
+    end: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"text": self.text, "from": self.start, "to": self.end}
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
-    """The end of a run. text: the whole reply. stats: its figures, one definition for everyone.
+    """The end of a run. text: the reply, of a model that thinks its answer; tokens are all.
+    thought: what came before the answer. stats: its figures, one definition for everyone.
 
     exact: whether the text follows the target's own distribution; typical acceptance changes it.
     identical: whether it is the same byte for byte with and without drafting, by the numerics and
@@ -52,6 +65,7 @@ class Finished:
     stats: Stats
     exact: bool = True
     identical: bool = False
+    thought: Thought | None = None
 
     @classmethod
     def before_anything(cls, seed: int | None) -> Finished:
@@ -70,6 +84,7 @@ class Finished:
             "stats": self.stats.to_json(),
             **({} if self.exact else {"exact": False, "acceptance": "typical"}),
             **({"identical": True} if self.identical else {}),
+            **({"reasoning": self.thought.to_json()} if self.thought is not None else {}),
         }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.data.reasoning import Reasoning
 from engine.data.request import LoadRequest
 
 
@@ -90,7 +91,8 @@ class LoadedSummary:
     """What is in memory after a load. strict_width: widest bit-identical pass, None if fast: text
     with and without drafting is then the same byte for byte. strict_widths: of the passes.
 
-    speed: None where nothing was measured, because nothing drafts.
+    speed: None where nothing was measured, because nothing drafts. reasoning: what the target's
+    template says of thinking, None where it knows of none.
     """
 
     request: LoadRequest
@@ -101,6 +103,7 @@ class LoadedSummary:
     notices: tuple[str, ...] = ()
     speed: SpeedSummary | None = None
     strict_widths: tuple[int, ...] = ()
+    reasoning: Reasoning | None = None
 
     @property
     def memory_bytes(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from engine.data.errors import BadOptionError
+from engine.data.reasoning import Thinking
 
 Role = Literal["system", "user", "assistant"]
 Speculate = Literal["off", "always", "auto"]
@@ -40,8 +41,11 @@ def _require_one_of(choices: tuple[str, ...], value: str, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Message:
+    """reasoning: what an assistant thought before it wrote the content, None if it did not."""
+
     role: Role
     content: str
+    reasoning: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,7 @@ class GenerateRequest:
     reuse: keep what the KV caches hold of the prompt; False prefills all of it (benchmarks).
     copy_from: texts that drafters may copy from besides the chat itself, the most recent last; the
     target never sees them, only the tokens that are drafted from them.
+    thinking, effort: of models that think; None is what the model's own template does.
     """
 
     messages: tuple[Message, ...] = ()
@@ -134,11 +139,17 @@ class GenerateRequest:
     overflow: Overflow = "refuse"
     reuse: bool = True
     copy_from: tuple[str, ...] = ()
+    thinking: Thinking | None = None
+    effort: str | None = None
 
     def __post_init__(self) -> None:
         _require_count(self.max_tokens, "max-tokens", "1", least=1)
         if bool(self.messages) == (self.raw_prompt is not None):
             raise BadOptionError("give either messages or a raw prompt")
+        if self.thinking is not None:
+            _require_one_of(get_args(Thinking), self.thinking, "thinking")
+        if self.raw_prompt is not None and (self.thinking or self.effort) is not None:
+            raise BadOptionError("a raw prompt says itself how to think; leave the options out")
 
     @property
     def may_change_text(self) -> bool:

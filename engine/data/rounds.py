@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 TokenKind = Literal["accepted", "correction", "bonus", "plain"]
+ReplyPart = Literal["answer", "thought"]
 TRACE_VERSION = 1
 
 
@@ -32,7 +33,8 @@ class EmittedToken:
     """One token of the reply. depth: its place in the proposal, from 1; None if not drafted.
 
     text may be "" while a multi-byte character is incomplete; the token that completes the
-    character carries all of it.
+    character carries all of it. part, said: of replies with thoughts: what the token belongs to,
+    and what it adds to that, None for all of its text; a marker adds nothing.
     """
 
     token: int
@@ -42,6 +44,27 @@ class EmittedToken:
     p: float
     q: float | None
     depth: int | None
+    part: ReplyPart = "answer"
+    said: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """What it adds to the thought or to the answer."""
+        return self.text if self.said is None else self.said
+
+    def to_json(self) -> dict[str, Any]:
+        """Of a reply without thoughts, the fixed keys alone."""
+        return {
+            "token": self.token,
+            "text": self.text,
+            "kind": self.kind,
+            "drafter": self.drafter,
+            "p": self.p,
+            "q": self.q,
+            "depth": self.depth,
+            **({} if self.part == "answer" else {"part": self.part}),
+            **({} if self.said is None else {"said": self.said}),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +128,7 @@ class RoundTrace:
                 }
                 for node in self.proposed
             ],
-            "emitted": [
-                {
-                    "token": emitted.token,
-                    "text": emitted.text,
-                    "kind": emitted.kind,
-                    "drafter": emitted.drafter,
-                    "p": emitted.p,
-                    "q": emitted.q,
-                    "depth": emitted.depth,
-                }
-                for emitted in self.emitted
-            ],
+            "emitted": [emitted.to_json() for emitted in self.emitted],
             "seconds": {
                 "draft": self.seconds.draft,
                 "target": self.seconds.target,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.data.events import Finished, PromptProgress, RunEvent
+from engine.data.events import Finished, PromptProgress, RunEvent, Thought
 from engine.data.request import GenerateRequest
-from engine.data.rounds import RoundTrace
+from engine.data.rounds import EmittedToken, RoundTrace
 from engine.data.stats import StatsCounter
 
 
@@ -17,14 +17,24 @@ class ReplySoFar:
         self._prompt: PromptProgress | None = None
         self._texts: list[str] = []
         self._tokens: list[int] = []
+        self._thought: Thought | None = None
 
     def add(self, event: RunEvent) -> None:
         if isinstance(event, PromptProgress):
             self._prompt = event
         elif isinstance(event, RoundTrace):
             self._counter.add(event)
-            self._texts.extend(emitted.text for emitted in event.emitted)
-            self._tokens.extend(emitted.token for emitted in event.emitted)
+            for emitted in event.emitted:
+                self._add(emitted)
+
+    def _add(self, emitted: EmittedToken) -> None:
+        if emitted.part == "answer":
+            self._texts.append(emitted.shown)
+        else:
+            start = len(self._tokens) if self._thought is None else self._thought.start
+            text = (self._thought.text if self._thought else "") + emitted.shown
+            self._thought = Thought(text, start, len(self._tokens) + 1)
+        self._tokens.append(emitted.token)
 
     def cancelled(self) -> Finished:
         """The last event of a run that was stopped. A seed that the engine chose is not known."""
@@ -39,4 +49,5 @@ class ReplySoFar:
             seed=self._request.sampling.seed or 0,
             stats=stats,
             exact=not (self._request.may_change_text and stats.proposed),
+            thought=self._thought,
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from dataclasses import dataclass, replace
 
-from engine.data.errors import BadOptionError
+from engine.data.errors import BadOptionError, TemplateError
 from engine.data.folders import DataFolder
 from engine.data.loaded import DrafterSummary, LoadedSummary, ModelSummary
+from engine.data.reasoning import Reasoning
 from engine.data.shown import shown
 from engine.drafters.base import Drafter
 from engine.drafters.build_context import BuildContext
@@ -28,6 +30,8 @@ from engine.text.chat import ChatTemplate
 from engine.text.tokenizer import PromptTokenizer
 
 WIDEST_PASS = 65
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -238,7 +242,17 @@ def _summary(
             *(() if exact is None else _strict_notices(exact)),
         ),
         strict_widths=() if exact is None else exact.widths.widths,
+        reasoning=_reasoning(template),
     )
+
+
+def _reasoning(template: ChatTemplate) -> Reasoning | None:
+    """A template that cannot be read refuses the first message, and says why there."""
+    try:
+        return template.reasoning()
+    except TemplateError as error:
+        _LOG.warning("nothing is known of this model's thinking: %s", error)
+        return None
 
 
 def _strict_notices(exact: ExactSetup) -> tuple[str, ...]:

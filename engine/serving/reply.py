@@ -13,14 +13,16 @@ from engine.data.rounds import RoundTrace
 from engine.data.stats import StatsCounter
 from engine.decode.loop import DraftSetup, RoundLoop, Streams
 from engine.drafters.base import Preparing
+from engine.llama.abort import PassAborted
 from engine.llama.context import Context
 from engine.llama.native_context import PREFILL_CHUNK
 from engine.maths.randomness import CoupledStream, IndependentStream
+from engine.serving.thoughts import ReplyThoughts
 
 
 class Reply:
     """context_tokens: the prompt, then also the reply; what the KV caches stand for afterwards, but
-    for the last token."""
+    for the last token. thoughts: None where none can be told from the answer."""
 
     def __init__(
         self,
@@ -29,6 +31,7 @@ class Reply:
         request: GenerateRequest,
         prompt: Sequence[int],
         seed: int,
+        thoughts: ReplyThoughts | None = None,
     ) -> None:
         self.context_tokens = list(prompt)
         self._context = context
@@ -37,6 +40,7 @@ class Reply:
         self._prompt_length = len(prompt)
         self._seed = seed
         self._reused = 0
+        self._thoughts = thoughts
         self._texts: list[str] = []
         self._prefill_seconds = 0.0
         self._counter = StatsCounter()
@@ -75,11 +79,27 @@ class Reply:
         loop = self._loop = RoundLoop(self._context, self._setup, self._request, streams)
         self._counter = StatsCounter(self._prefill_seconds)
         vocabulary = self._context.model.vocab
-        for event in loop.run(self.context_tokens, vocabulary, cancelled):
-            if isinstance(event, RoundTrace):
-                self._counter.add(event)
-                self._texts.extend(emitted.text for emitted in event.emitted)
-            yield event
+        try:
+            for event in loop.run(self.context_tokens, vocabulary, cancelled):
+                if isinstance(event, RoundTrace):
+                    self._counter.add(event)
+                    thoughts = self._thoughts
+                    yield from self._told([event] if thoughts is None else thoughts.take(event))
+                else:
+                    yield event
+        except PassAborted:
+            yield from self._held_back()
+            raise
+        yield from self._held_back()
+
+    def _held_back(self) -> Iterator[RunEvent]:
+        if self._thoughts is not None:
+            yield from self._told(self._thoughts.finish())
+
+    def _told(self, traces: Sequence[RoundTrace]) -> Iterator[RunEvent]:
+        for trace in traces:
+            self._texts.extend(one.shown for one in trace.emitted if one.part == "answer")
+            yield trace
 
     def finished(self) -> Finished:
         return Finished(
@@ -92,6 +112,7 @@ class Reply:
             stats=self._counter.snapshot(),
             exact=self._is_exact,
             identical=self._is_identical,
+            thought=self._thoughts.thought if self._thoughts is not None else None,
         )
 
     @property

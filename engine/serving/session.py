@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from engine.serving.open import Loaded, Opener
 from engine.serving.plan import Loader, LoadPlan, Report
 from engine.serving.reply import Reply
 from engine.serving.setups import find_setup
+from engine.serving.thoughts import ReplyThoughts
 from engine.serving.tuning import PairSpeed, Tuning
 from engine.skip.choice import layers_to_skip
 from engine.skip.job import SearchTools, search_layers
@@ -165,7 +166,8 @@ class Session:
             ranked=loaded.ranked if request.drafting.speculate != "off" else 0,
         )
         seed = random_seed() if seed is None else seed
-        reply = Reply(loaded.context, setup, request, prompt, seed)
+        thoughts = _thoughts(loaded, request, prompt)
+        reply = Reply(loaded.context, setup, request, prompt, seed, thoughts)
         try:
             yield from reply.prefill(cancelled)
             yield from reply.rounds(cancelled)
@@ -192,6 +194,17 @@ def _known(summary: LoadedSummary | None) -> LoadedSummary:
 
 def _is_same(loaded: LoadPlan, wanted: LoadPlan) -> bool:
     return loaded.request == wanted.request and loaded.files == wanted.files
+
+
+def _thoughts(
+    loaded: Loaded, request: GenerateRequest, prompt: Sequence[int]
+) -> ReplyThoughts | None:
+    """A raw prompt may be anything, so that nothing in its reply is a marker."""
+    reasoning = loaded.template.reasoning() if request.raw_prompt is None else None
+    if reasoning is None:
+        return None
+    vocab = loaded.context.model.vocab
+    return ReplyThoughts(reasoning.markers, vocab, prompt, request.continuation)
 
 
 def _controller(loaded: Loaded, request: GenerateRequest) -> Controller:

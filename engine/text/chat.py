@@ -9,15 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.data.errors import TemplateError
+from engine.data.reasoning import Reasoning, Thinking, Variable, variables_of
 from engine.data.request import Message
 from engine.text.prompt_text import PromptText, assembled
+from engine.text.reasoning import find_reasoning
 from engine.text.render_process import RenderProcess, never
 
 
 class ChatTemplate:
     """source: the template of the GGUF file, None for the plain fallback.
 
-    Nothing is read before the first rendering, so a broken template fails there. process: where it
+    Nothing is read before it is asked for, so a broken template fails there. process: where it
     is rendered, if others are rendered there too; then its owner closes it.
     """
 
@@ -29,6 +31,8 @@ class ChatTemplate:
         self._ends = {"bos_token": bos, "eos_token": eos}
         self._process = process or RenderProcess()
         self._is_owner = process is None
+        self._reasoning: Reasoning | None = None
+        self._is_known = False
 
     def close(self) -> None:
         """Ends what renders; closing twice is safe, and rendering starts it again."""
@@ -75,14 +79,34 @@ class ChatTemplate:
         variables: Mapping[str, Any],
         cancelled: Callable[[], bool],
     ) -> dict[str, Any]:
-        pairs = [(message.role, message.content) for message in messages]
+        parts = [(one.role, one.content, one.reasoning) for one in messages]
         request = {
             "source": self._source,
             "ends": self._ends,
-            "messages": pairs,
+            "messages": parts,
             "variables": variables,
         }
         return self._process.ask(request, cancelled)
+
+    def reasoning(self) -> Reasoning | None:
+        """What the template says of thinking; TemplateError when it cannot be read."""
+        if not self._is_known:
+            self._reasoning, self._is_known = find_reasoning(self), True
+        return self._reasoning
+
+    def variables(self, thinking: Thinking | None, effort: str | None) -> dict[str, Variable]:
+        """What the template is told of them. BadOptionError for what it does not have."""
+        return variables_of(self.reasoning(), thinking, effort)
+
+    def look(self, names: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
+        """What stands in the template: see engine.text.template_look. TemplateError."""
+        if self._source is None:
+            return {"names": [], "texts": [], "compared": {}}
+        request = {"source": self._source, "look": {"names": list(names), "texts": list(texts)}}
+        answer = self._process.ask(request)
+        if "failed" in answer:
+            raise TemplateError(f"the model's chat template {answer['failed']}")
+        return answer
 
 
 def _merge_system(messages: Sequence[Message]) -> tuple[Message, ...] | None:

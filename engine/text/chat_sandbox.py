@@ -38,12 +38,7 @@ class SandboxedTemplate:
 
     def __init__(self, source: str, functions: Mapping[str, Callable[..., Any]]) -> None:
         """functions: what the template may call."""
-        environment = _Environment(
-            trim_blocks=True,
-            lstrip_blocks=True,
-            extensions=["jinja2.ext.loopcontrols", _Generation],
-            finalize=as_text,
-        )
+        environment = _environment()
         environment.filters.update(filters(environment))
         environment.globals.update(functions)
         environment.globals[_STEP] = self._count_step
@@ -71,6 +66,20 @@ class SandboxedTemplate:
         self._steps += 1
         if self._steps > MOST_STEPS:
             raise StepLimitError(f"stopped after {MOST_STEPS:,} steps")
+
+
+def parsed(source: str) -> nodes.Template:
+    """The template as a tree, to be looked at; raises what Jinja raises."""
+    return _environment().parse(source)
+
+
+def _environment() -> _Environment:
+    return _Environment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.loopcontrols", _Generation],
+        finalize=as_text,
+    )
 
 
 def _call(args: Sequence[Any], named: Mapping[str, Any]) -> Any:

@@ -76,7 +76,8 @@ class _Builder:
         if self._cancelled():
             raise StopRequested
         try:
-            prompt = self._template.prompt(messages, cancelled=self._cancelled)
+            told = self._template.variables(self._request.thinking, self._request.effort)
+            prompt = self._template.prompt(messages, told, self._cancelled)
         except RenderStopped as error:
             raise StopRequested from error
         tokens = kept_tokens(self._tokenizer, prompt, held, self._cancelled)

@@ -24,6 +24,7 @@ from jinja2 import TemplateError as JinjaError
 from engine.text.chat_filters import to_json
 from engine.text.chat_sandbox import SandboxedTemplate, StepLimitError
 from engine.text.marked import TYPED, Marked
+from engine.text.template_look import look
 
 if sys.platform != "win32":
     import resource
@@ -86,8 +87,13 @@ class Renderer:
         self._template: SandboxedTemplate | None = None
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """{"text", "typed"} of the prompt, {"refused"} or {"failed"} with the reason."""
+        """{"text", "typed"} of the prompt, {"refused"} or {"failed"} with the reason.
+
+        To a request with "look": what engine.text.template_look finds, or {"failed"}.
+        """
         try:
+            if "look" in request:
+                return look(request["source"], **request["look"])
             template = self._compiled(request["source"])
         except MemoryError:
             return {"failed": "does not parse: it takes too much memory"}
@@ -116,9 +122,18 @@ class Renderer:
 
 
 def _variables(request: Mapping[str, Any]) -> dict[str, Any]:
-    messages = [{"role": role, "content": Marked(content)} for role, content in request["messages"]]
+    messages = [_message(*parts) for parts in request["messages"]]
     told = {name: _typed(value) for name, value in request["variables"].items()}
     return {**told, **request["ends"], "messages": messages, "add_generation_prompt": True}
+
+
+def _message(role: str, content: str, reasoning: str | None = None) -> dict[str, Any]:
+    """Thoughts go by three names: most templates', that of gpt-oss, and that of Solar."""
+    told: dict[str, Any] = {"role": role, "content": Marked(content)}
+    if reasoning is not None:
+        names = ("reasoning_content", "thinking", "reasoning")
+        told |= dict.fromkeys(names, Marked(reasoning))
+    return told
 
 
 def _typed(value: Any) -> Any:

@@ -1,0 +1,56 @@
+"""A reply's thought among its wire tokens: `details.reasoning`, {"from", "to", "seconds"}.
+
+Wire tokens are one list: the thought's (its markers, which have no text, among them), then the
+answer's. seconds: of the rounds that wrote the thought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.wire import WireToken, text_of
+from engine.data.rounds import RoundTrace
+
+
+class LiveThought:
+    """Follows the rounds of one reply."""
+
+    def __init__(self) -> None:
+        self._told = self._start = self._end = 0
+        self._seconds = 0.0
+
+    def add(self, trace: RoundTrace) -> dict[str, Any] | None:
+        """What is known of the thought, None where the round added nothing to it."""
+        before = self._end
+        for emitted in trace.emitted:
+            if emitted.part == "thought":
+                self._start = self._told if self._start == self._end else self._start
+                self._end = self._told + 1
+            self._told += 1
+        if self._end == before:
+            return None
+        self._seconds += trace.seconds.total
+        return {"from": self._start, "to": self._end, "seconds": round(self._seconds, 2)}
+
+
+def answer_of(tokens: Sequence[WireToken], details: Mapping[str, Any]) -> str:
+    start, end = _range(tokens, details)
+    return text_of([*tokens[:start], *tokens[end:]])
+
+
+def thought_of(tokens: Sequence[WireToken], details: Mapping[str, Any]) -> str | None:
+    """None where nothing was thought."""
+    start, end = _range(tokens, details)
+    return text_of(tokens[start:end]).strip() or None
+
+
+def _range(tokens: Sequence[WireToken], details: Mapping[str, Any]) -> tuple[int, int]:
+    """An empty one for a damaged record, too: its tokens are the answer."""
+    kept = details.get("reasoning")
+    if not isinstance(kept, dict):
+        return 0, 0
+    start, end = kept.get("from"), kept.get("to")
+    if type(start) is not int or type(end) is not int or not 0 <= start <= end <= len(tokens):
+        return 0, 0
+    return start, end

@@ -1,0 +1,70 @@
+/* What a model thought before its answer: a closed fold with its last line, its tokens inside.
+
+   Thoughts are the wire tokens that details.reasoning names, {from, to, seconds}; all others are the
+   answer's. */
+
+import { h, setText } from "../shared/dom.js";
+import { count, seconds } from "../shared/format.js";
+import { Reply } from "./reply.js";
+
+const LAST = 200; // characters of the last line
+const LABEL = "Thoughts. Left and right arrow keys walk through their tokens.";
+
+/** The tokens of a reply, `at` and on, as thought and answer. */
+export function parted(tokens, at, reasoning) {
+  const { from, to } = reasoning ?? { from: 0, to: 0 };
+  const start = Math.min(Math.max(from - at, 0), tokens.length);
+  const end = Math.min(Math.max(to - at, start), tokens.length);
+  return {
+    thought: tokens.slice(start, end),
+    answer: [...tokens.slice(0, start), ...tokens.slice(end)],
+  };
+}
+
+export class Thought {
+  /** resized: called when it was drawn. */
+  constructor(view, resized) {
+    this.name = h("span", { class: "thought-name" }, "Thinking…");
+    this.figures = h("span", { class: "thought-figures" });
+    this.line = h("span", { class: "thought-line", "aria-hidden": "true" });
+    const summary = h("summary", {}, this.name, " ", this.figures, this.line);
+    this.body = h("div", {
+      class: "reply-body thought-body",
+      tabindex: "0",
+      role: "group",
+      "aria-label": LABEL,
+    });
+    this.element = h("details", { class: "thought" }, summary, this.body);
+    this.reply = new Reply(this.body, view);
+    this.reply.afterDraw = resized;
+    this.element.addEventListener("toggle", () => {
+      if (this.element.open) this.reply.redraw();
+    });
+  }
+
+  get source() {
+    return this.reply.source;
+  }
+
+  /** While the fold is closed nothing is drawn of its text but the last line. */
+  push(tokens, reasoning) {
+    if (this.element.open) this.reply.push(tokens);
+    else this.source.push(tokens);
+    this.element.toggleAttribute("hidden", !this.source.text.trim());
+    const time = seconds(reasoning.seconds);
+    setText(this.figures, `${time} · ${count(this.source.tokens.length)} tokens`);
+    setText(this.line, this.source.text.trimEnd().split("\n").at(-1).slice(-LAST));
+  }
+
+  /** The answer has begun, or there will be none. */
+  end(reasoning) {
+    setText(this.name, `Thought for ${seconds(reasoning.seconds)}`);
+    setText(this.figures, `· ${count(this.source.tokens.length)} tokens`);
+    this.line.remove();
+  }
+
+  setView(view) {
+    if (this.element.open) this.reply.setView(view);
+    else this.reply.view = view;
+  }
+}

@@ -1,0 +1,44 @@
+/* Thoughts apart from the answer: in a stored reply as in one that streams. */
+
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+import { parted, Thought } from "../../../assets/chat/thought.js";
+import { newPage } from "../dom.js";
+
+const tokens = (...words) => words.map((word) => [word, "p", null, 1, null, null]);
+const texts = (list) => list.map(([text]) => text).join("");
+
+beforeEach(newPage);
+
+test("tokens are parted wherever the piece begins", () => {
+  const all = tokens("", "so ", "what", "", "Yes", "!");
+  const range = { from: 0, to: 4, seconds: 1 };
+  for (let cut = 0; cut <= all.length; cut += 1) {
+    const first = parted(all.slice(0, cut), 0, range);
+    const second = parted(all.slice(cut), cut, range);
+    assert.equal(texts([...first.thought, ...second.thought]), "so what");
+    assert.equal(texts([...first.answer, ...second.answer]), "Yes!");
+  }
+});
+
+test("without a range, or with a damaged one, all is the answer", () => {
+  for (const range of [undefined, null, {}, "x", { from: 0 }]) {
+    assert.equal(texts(parted(tokens("a", "b"), 0, range).answer), "ab");
+  }
+});
+
+test("a closed fold shows its last line while it grows, then how long it took", () => {
+  const thought = new Thought("rendered", () => {});
+  thought.push(tokens("", "first\n", "second ", "line\n"), { from: 0, to: 4, seconds: 12.2 });
+  const said = () => thought.element.querySelector("summary").textContent;
+  assert.match(said(), /^Thinking… 12 s · 4 tokenssecond line$/);
+  assert.equal(thought.body.childNodes.length, 0);
+  thought.end({ from: 0, to: 4, seconds: 12.2 });
+  assert.match(said(), /^Thought for 12 s · 4 tokens$/);
+});
+
+test("a fold with nothing in it is not shown", () => {
+  const thought = new Thought("rendered", () => {});
+  thought.push(tokens("", "\n\n", ""), { from: 0, to: 3, seconds: 0.1 });
+  assert.equal(thought.element.hasAttribute("hidden"), true);
+});
