@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 from app.conversations import Conversations, StoredMessage
+from app.exchange.chat_rows import TREE
 from app.preferences import PreferencesFile
 from app.session import Event, Session, Sessions
 from app.settings import EARLIER_CHARACTERS
@@ -203,7 +204,8 @@ class Chat:
         """A reply in memory is further than its stored form; no other one is being written."""
         live = self._writer.in_memory(message.id)
         if live is None:
-            return asdict(message) | {"streaming": False}
+            details = {key: value for key, value in message.details.items() if key != TREE}
+            return asdict(replace(message, details=details)) | {"streaming": False}
         drawn = {"tokens": list(live.tokens), "details": dict(live.details)}
         return asdict(message) | drawn | {"streaming": not live.finished}
 

@@ -16,6 +16,7 @@ from app.chat import FIRST_PAGE, Chat
 from app.chat_file import advice
 from app.choices import drafter_options, target_options
 from app.departures import Departures
+from app.exchange.service import Exchange
 from app.lab_actions import LabActions
 from app.loading import Loading
 from app.model_service import ModelService
@@ -71,6 +72,7 @@ class Services:
     folder: DataFolder
     lab: LabActions
     departures: Departures
+    exchange: Exchange
     problems: tuple[str, ...] = ()
 
     @property

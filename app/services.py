@@ -9,6 +9,7 @@ from typing import Protocol
 from app.chat import Chat
 from app.conversations import Conversations
 from app.departures import Departures
+from app.exchange.service import Exchange
 from app.handlers import LogSource, Services
 from app.lab import Lab
 from app.lab_actions import LabActions
@@ -72,6 +73,7 @@ class Application:
             ),
             problems=(problem,) if problem else (),
             departures=Departures(chat.leave),
+            exchange=Exchange(self._store, chat.announce),
         )
 
     def load_last(self) -> None:
