@@ -31,6 +31,7 @@ page.then(({ mount }) => mount({ element, server, follow,
 STYLES = (
     "base", "sidebar", "modelbar", "viewbar", "transcript", "markdown", "tokens", "composer",
     "figures", "dialogs", "training", "narrow", "lab",
+    "exchange",
 )  # fmt: skip
 
 HEAD = f"""

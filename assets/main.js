@@ -5,6 +5,7 @@ import { Connection } from "./connection.js";
 import { dressDialogs } from "./dialogs.js";
 import { dressButtons } from "./dom.js";
 import { Drafts } from "./drafts.js";
+import { Exchange } from "./exchange.js";
 import { Figures } from "./figures.js";
 import { guardComposition } from "./keys.js";
 import { Lab } from "./lab.js";
@@ -65,6 +66,10 @@ class Page {
       call: loudly,
       toast,
       open: (id) => this.chat.open(id),
+      current: () => this.chat.conversation,
+    });
+    this.exchange = new Exchange(this.root, {
+      session: () => this.connection.session,
       current: () => this.chat.conversation,
     });
     this.settings = new SettingsForm(this.$("#settings-form"), {
@@ -131,6 +136,7 @@ class Page {
     this.$("#open-settings").addEventListener("click", () => this.openSettings());
     this.$("#open-models").addEventListener("click", () => this.openModels());
     this.$("#open-train").addEventListener("click", () => this.openTrain());
+    this.$("#open-exchange").addEventListener("click", () => this.exchange.open());
     this.$("#open-log").addEventListener("click", () => this.log.open());
     this.$("#open-lab").addEventListener("click", () => this.lab.open());
     addEventListener("hashchange", () => {

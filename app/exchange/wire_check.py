@@ -7,7 +7,7 @@ from typing import Any
 
 from app.wire import KIND_LETTERS, WireToken, text_of
 
-_KINDS = frozenset(KIND_LETTERS.values())
+_KINDS = tuple(KIND_LETTERS.values())  # what is compared may be of any type
 _TOKEN_ITEMS, _GHOST_ITEMS = (6, 7), (5, 6)
 _DEEPEST = 100_000
 
