@@ -29,9 +29,12 @@ def _names_command(arguments: Sequence[str]) -> bool:
 
 
 def _run_command(arguments: Sequence[str]) -> int:
+    """The engine's commands, and those that know of chats."""
+    from app.exchange import chats
+    from engine.cli import COMMANDS
     from engine.cli import main as run_command
 
-    return run_command(arguments)
+    return run_command(arguments, (*COMMANDS, chats))
 
 
 def _run_page(arguments: Sequence[str]) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 from app.conversations import Conversations, StoredMessage
+from app.exchange.chat_rows import TREE
 from app.names import Names, drafters_in
 from app.preferences import PreferencesFile
 from app.session import Event, Session, Sessions
@@ -220,7 +221,8 @@ class Chat:
         """
         live = self._writer.in_memory(message.id)
         if live is None:
-            return asdict(message) | {"streaming": False}
+            details = {key: value for key, value in message.details.items() if key != TREE}
+            return asdict(replace(message, details=details)) | {"streaming": False}
         drawn = {"tokens": list(live.tokens), "details": dict(live.details)}
         is_active = self._writer.reply(live.conversation) is live
         return asdict(message) | drawn | {"streaming": is_active}

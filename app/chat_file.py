@@ -9,7 +9,8 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,8 @@ _LOG = logging.getLogger(__name__)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 _COPIES = ".conversations."
+_PATIENCE_MS = 30_000
+"""For a page that is writing a reply, or importing."""
 _JOURNALS = ("-wal", "-shm", "-journal")
 
 
@@ -59,6 +62,33 @@ def open_chat_file(path: Path) -> ChatFile:
     connection = _connect(path)
     connection.executescript(SCHEMA)
     return ChatFile(connection, problem)
+
+
+def open_beside(path: Path) -> sqlite3.Connection:
+    """The file of a page that runs: nothing is repaired or brought up to date.
+
+    Raises sqlite3.Error, and RunError when it is not of this version.
+    """
+    connection = _connect(path)
+    connection.execute(f"pragma busy_timeout = {_PATIENCE_MS}")
+    version = connection.execute("pragma user_version").fetchone()[0]
+    if version != VERSION:
+        connection.close()
+        raise RunError(f"{path} was written by another version of Forerun: use that one's command")
+    return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All changes made inside happen, or none."""
+    connection.execute("begin immediate")
+    try:
+        yield
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:  # a full disk has rolled back already
+            connection.execute("rollback")
+        raise
 
 
 def is_damaged(error: sqlite3.Error) -> bool:

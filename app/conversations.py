@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from app import search
-from app.chat_file import advice, open_chat_file
+from app.chat_file import advice, open_chat_file, transaction
 from app.wire import WireToken
 from engine.data.documents import sendable
 
@@ -71,17 +71,16 @@ class Conversations:
             self._connection.close()
 
     @contextmanager
-    def atomic(self) -> Iterator[None]:
+    def atomic(self) -> Iterator[sqlite3.Connection]:
         """All changes made inside happen, or none: nothing is lost when the disk is full."""
+        with self._lock, transaction(self._connection):
+            yield self._connection
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Nothing changes meanwhile: keep it short."""
         with self._lock:
-            self._connection.execute("begin immediate")
-            try:
-                yield
-                self._connection.execute("commit")
-            except BaseException:
-                if self._connection.in_transaction:  # a full disk has rolled back already
-                    self._connection.execute("rollback")
-                raise
+            yield self._connection
 
     def _recover(self) -> None:
         """After a crash: replies still marked as streaming were interrupted. Empty the bin."""
@@ -101,13 +100,9 @@ class Conversations:
         self._run("delete from conversations where deleted")
 
     def create(self, first_message: str) -> Conversation:
-        words = " ".join(first_message.split())
-        title = words[:TITLE_LENGTH].rstrip() + ("…" if len(words) > TITLE_LENGTH else "")
-        now = time.time()
-        new_id = self._run(
-            "insert into conversations (title, updated) values (?, ?)", title or "New chat", now
-        )
-        return Conversation(new_id, title or "New chat", now)
+        title, now = title_of(first_message) or "New chat", time.time()
+        new_id = self._run("insert into conversations (title, updated) values (?, ?)", title, now)
+        return Conversation(new_id, title, now)
 
     def find(self, text: str = "", limit: int = 500) -> tuple[Conversation, ...]:
         """Newest first; looks in titles and messages, whatever the case."""
@@ -137,7 +132,7 @@ class Conversations:
             " where conversation = ? order by id",
             conversation,
         )
-        return tuple(_message(*row) for row in rows)
+        return tuple(stored_message(*row) for row in rows)
 
     def texts_of_others(self, conversation: int, characters: int) -> tuple[str, ...]:
         """Messages of the other chats, the newest up to so many characters, the newest last."""
@@ -264,7 +259,13 @@ class Conversations:
             return cursor.fetchall()
 
 
-def _message(
+def title_of(first_message: str) -> str:
+    """Its first words, "" when it has none."""
+    words = " ".join(first_message.split())
+    return words[:TITLE_LENGTH].rstrip() + ("…" if len(words) > TITLE_LENGTH else "")
+
+
+def stored_message(
     identity: int, role: MessageRole, content: str, tokens: str, details: str, streaming: int
 ) -> StoredMessage:
     """A column that cannot be read costs what was in it, not the chat: the text is there twice."""

@@ -27,7 +27,7 @@ _CANCEL, _RESET = "/gradio_api/cancel", "/gradio_api/reset"
 
 class Gate:
     """ASGI middleware. component, events: the ids of the page's one component and its events.
-    functions: names of what the component serves."""
+    functions: names of what the component serves. uploads: routes that read files themselves."""
 
     def __init__(
         self,
@@ -35,8 +35,10 @@ class Gate:
         component: int,
         events: Collection[int],
         functions: Collection[str],
+        uploads: Collection[str] = (),
     ) -> None:
         self._app = app
+        self._uploads = frozenset(uploads)
         self._bodies: dict[str, dict[str, Check]] = {
             _SERVER_CALL: {
                 "session_hash": word,
@@ -62,7 +64,8 @@ class Gate:
         if len(scope["path"]) > _LONGEST_PATH:  # no file system has a name for it
             await JSONResponse({"error": "there is nothing here"}, 404)(scope, receive, send)
             return
-        if scope["method"] in READING:
+        is_upload = scope["method"] == "POST" and scope["path"] in self._uploads
+        if scope["method"] in READING or is_upload:
             await self._app(scope, receive, send)
             return
         known = self._bodies.get(scope["path"].rstrip("/"))

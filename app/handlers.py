@@ -17,6 +17,7 @@ from app.chat_file import advice
 from app.choices import drafter_options, target_options
 from app.chosen import chosen_json, expressions
 from app.departures import Departures
+from app.exchange.service import Exchange
 from app.lab_actions import LabActions
 from app.loading import Loading
 from app.model_downloads import DownloadActions, ModelDownloads
@@ -71,6 +72,7 @@ class Services:
     lab: LabActions
     departures: Departures
     names: Names
+    exchange: Exchange
     problems: tuple[str, ...] = ()
 
     @property

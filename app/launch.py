@@ -88,7 +88,7 @@ def _parser() -> CommandParser:
     parser = CommandParser(
         prog="forerun",
         description="Speculative decoding you can watch: opens the page in your browser. "
-        f"Commands: {', '.join(sorted(command_names()))} (forerun COMMAND --help).",
+        f"Commands: {', '.join(sorted({*command_names(), 'chats'}))} (forerun COMMAND --help).",
     )
     parser.set_defaults(data_dir=None, verbose=False)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")

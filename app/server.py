@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.responses import Response
 
+from app.exchange.routes import IMPORT, add_routes
 from app.gate import Gate
 from app.guard import Guard
 from app.handlers import Services
@@ -45,6 +46,7 @@ def create_app(services: Services, host: str = "127.0.0.1") -> FastAPI:
             "drafters": [drafter["name"] for drafter in loaded["drafters"]] if loaded else [],
         }
 
+    add_routes(app, services.exchange, lambda name: services.sessions.get(name) is not None)
     app.mount(ASSETS_ROUTE, ScriptFiles(directory=ASSETS), name="script files")
     page = build_page(services)
     page.queue(default_concurrency_limit=8, max_size=None)
@@ -64,7 +66,13 @@ def create_app(services: Services, host: str = "127.0.0.1") -> FastAPI:
         head=HEAD,
     )
     shell = next(block for block in page.blocks.values() if isinstance(block, gr.HTML))
-    app.add_middleware(Gate, component=shell._id, events=tuple(page.fns), functions=SERVED)
+    app.add_middleware(
+        Gate,
+        component=shell._id,
+        events=tuple(page.fns),
+        functions=SERVED,
+        uploads=(IMPORT,),
+    )
     app.add_middleware(Guard, hosts=(*LOOPBACK_NAMES, host) if is_loopback(host) else ())
     return app
 

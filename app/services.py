@@ -10,6 +10,7 @@ from app.chat import Chat
 from app.choices import target_options
 from app.conversations import Conversations
 from app.departures import Departures
+from app.exchange.service import Exchange
 from app.handlers import Services
 from app.lab import Lab
 from app.lab_actions import LabActions
@@ -81,6 +82,7 @@ class Application:
             problems=(problem,) if problem else (),
             departures=Departures(chat.leave),
             names=names,
+            exchange=Exchange(self._store, chat.announce),
         )
 
     def load_last(self) -> None:

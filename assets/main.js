@@ -9,6 +9,7 @@ import { Connection } from "./shared/connection.js";
 import { dressDialogs } from "./frame/dialogs.js";
 import { dressButtons } from "./shared/dom.js";
 import { Drafts } from "./chat/drafts.js";
+import { Exchange } from "./frame/exchange.js";
 import { Figures } from "./chat/figures.js";
 import { guardComposition } from "./shared/keys.js";
 import { Lab } from "./measure/lab.js";
@@ -70,6 +71,10 @@ class Page {
       call: loudly,
       toast,
       open: (id) => this.chat.open(id),
+      current: () => this.chat.conversation,
+    });
+    this.exchange = new Exchange(this.root, {
+      session: () => this.connection.session,
       current: () => this.chat.conversation,
     });
     this.settings = new SettingsForm(this.$("#settings-form"), {
@@ -136,6 +141,7 @@ class Page {
     this.$("#open-settings").addEventListener("click", () => this.openSettings());
     this.$("#open-models").addEventListener("click", () => this.openModels());
     this.$("#open-train").addEventListener("click", () => this.openTrain());
+    this.$("#open-exchange").addEventListener("click", () => this.exchange.open());
     this.$("#open-log").addEventListener("click", () => this.log.open());
     this.$("#open-lab").addEventListener("click", () => this.lab.open());
     addEventListener("hashchange", () => {

@@ -26,6 +26,7 @@ const PATHS = {
   download: "M12 4v11M7 11l5 5 5-5M5 20h14",
   train: "M4 19l5-6 4 3 7-10M15 6h5v5",
   lab: "M9 4h6M10 4v6L5 19h14l-5-9V4M8 14h8",
+  exchange: "M7 4v13M3 8l4-4 4 4M17 20V7M13 16l4 4 4-4",
   log: "M5 6h14M5 11h14M5 16h8",
   theme: "M12 3a9 9 0 1 0 9 9 7 7 0 0 1-9-9z",
   help: "M9 9a3 3 0 1 1 4.5 2.6c-1 .6-1.5 1.2-1.5 2.4M12 18v.5",
