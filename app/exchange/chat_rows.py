@@ -22,6 +22,7 @@ from app.conversations import StoredMessage, stored_message, title_of
 from app.exchange.fields import items, key, seconds, table, text
 from app.exchange.tree import ChatTree, FoundChat, FoundMessage, Node, Role, grown
 from app.exchange.wire_check import sound_details
+from app.thoughts import thought_of
 from engine.data.documents import sendable
 
 TREE = "tree"
@@ -91,7 +92,9 @@ def _rows(chat: ChatTree, path: Sequence[Node]) -> Iterable[tuple[str, str, str,
         tokens = list(node.tokens)
         if node.role == "assistant":
             details = {"model": node.model, "drafters": [], "notices": []} | details
-            tokens = tokens or _one_token(node.content)
+            if not tokens:  # a thought is known by its place among them
+                details.pop("reasoning", None)
+                tokens = _one_token(node.content)
         packed = json.dumps(tokens, separators=(",", ":"), ensure_ascii=False)
         yield node.role, node.content, packed, json.dumps(sendable(details), ensure_ascii=False)
 
@@ -166,7 +169,7 @@ def _found(
         parent=parent,
         role=message.role,
         content=message.content,
-        reasoning=text(tree.get("reasoning")),
+        reasoning=text(tree.get("reasoning")) or thought_of(tokens, details) or "",
         time=seconds(tree.get("time")),
         model=text(message.details.get("model")),
         tokens=tokens,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from app.wire import KIND_LETTERS, WireToken, text_of
+from app.thoughts import answer_of
+from app.wire import KIND_LETTERS, WireToken
 
 _KINDS = tuple(KIND_LETTERS.values())  # what is compared may be of any type
 _TOKEN_ITEMS, _GHOST_ITEMS = (6, 7), (5, 6)
@@ -15,11 +16,11 @@ _DEEPEST = 100_000
 def sound_tokens(
     tokens: Sequence[Any], content: str, details: dict[str, Any]
 ) -> Sequence[WireToken]:
-    """The tokens when each can be drawn and together they are the text, else none of them."""
+    """The tokens when each can be drawn and the answer's are the text, else none of them."""
     drafters = details.get("drafters")
     count = len(drafters) if isinstance(drafters, list) else 0
     sound = all(_is_token(token, count) for token in tokens)
-    return tokens if sound and text_of(tokens) == content else ()
+    return tokens if sound and answer_of(tokens, sound_details(details)) == content else ()
 
 
 def sound_details(details: dict[str, Any]) -> dict[str, Any]:
@@ -84,6 +85,12 @@ def _is_error(value: Any) -> bool:
     return isinstance(value, dict) and all(_is_text(value.get(key)) for key in ("kind", "message"))
 
 
+def _is_thought(value: Any) -> bool:
+    if not isinstance(value, dict) or not all(_is_whole(value.get(key)) for key in ("from", "to")):
+        return False
+    return bool(value["from"] <= value["to"]) and _is_number(value.get("seconds"))
+
+
 def _is_stats(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
@@ -120,6 +127,7 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "notices": _are_texts,
     "finish": _is_text,
     "error": _is_error,
+    "reasoning": _is_thought,
     "stats": _is_stats,
     "seed": _is_whole,
     "prompt_tokens": _is_whole,

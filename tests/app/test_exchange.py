@@ -18,6 +18,7 @@ from app.exchange.importing import FoundFile, read_chats
 from app.exchange.registry import FORMATS
 from app.exchange.service import Exchange
 from app.exchange.tree import ChatTree
+from app.thoughts import answer_of, thought_of
 from engine.data.errors import BadOptionError
 
 FILES = Path(__file__).parent / "chat_files"
@@ -219,6 +220,52 @@ def test_a_wrong_record_of_drafting_costs_only_itself(store: Conversations) -> N
     assert stored.tokens == [["1 2", "p", None, None, None, None]]
     assert {"stats", "earlier"}.isdisjoint(stored.details)
     assert (stored.details["notices"], stored.details["kept"]) == ([], [1])
+
+
+THINKING: list[Any] = [[text, "p", None, 1.0, None, None] for text in ("", "why", "", "Yes", "!")]
+
+
+def test_a_thought_that_was_written_here_goes_out_and_comes_back(store: Conversations) -> None:
+    chat = store.create("Is it so?").id
+    store.add_user(chat, "Is it so?")
+    details: dict[str, Any] = {"model": "starter", "drafters": [], "notices": []}
+    details |= {"reasoning": {"from": 0, "to": 3, "seconds": 1.5}}
+    store.save_reply(store.start_reply(chat), "Yes!", THINKING, details, False)
+    exported = json_of(store)
+    assert json.loads(exported)["chats"][0]["messages"][1]["reasoning"] == "why"
+    _, markdown = Exchange(store, lambda: None).give(chat, "markdown")
+    assert "<summary>Thoughts</summary>\n\nwhy\n\n</details>\n\nYes!" in "".join(markdown)
+    store.set_deleted(chat, True)
+    take(store, exported.encode())
+    (found,) = store.find()
+    reply = store.messages(found.id)[1]
+    assert (reply.content, reply.tokens) == ("Yes!", THINKING)
+    assert thought_of(reply.tokens, reply.details) == "why"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"details": {"reasoning": {"from": 0, "to": 1, "seconds": 1}}},
+        {"tokens": []},
+        {"details": {"reasoning": {"from": "0", "to": 3, "seconds": 1}}},
+        {"details": {"reasoning": {"from": 3, "to": 0, "seconds": 1}}},
+        {"details": {"reasoning": {"from": 0, "to": 3, "seconds": None}}},
+    ],
+)
+def test_a_wrong_place_of_a_thought_hides_nothing_of_the_answer(
+    store: Conversations, change: dict[str, Any]
+) -> None:
+    content = json.loads((FILES / "forerun.json").read_bytes())
+    thinking = {"reasoning": {"from": 0, "to": 3, "seconds": 1}}
+    reply = {"content": "Yes!", "tokens": THINKING, "details": thinking}
+    content["chats"][0]["messages"][2] |= reply | change
+    take(store, json.dumps(content).encode())
+    (chat,) = store.find()
+    stored = store.messages(chat.id)[1]
+    assert stored.content == "Yes!"
+    assert answer_of(stored.tokens, stored.details) == "Yes!"
+    assert "reasoning" not in stored.details
 
 
 def test_names_of_files_are_safe() -> None:
