@@ -13,8 +13,7 @@ from typing import Any
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.requests import BadRequestError, Check, Optional, one_of, whole, word
-from engine.data.documents import DocumentError, parse_json
+from app.requests import BadRequestError, Check, Optional, one_of, parsed_table, whole, word
 
 READING = ("GET", "HEAD", "OPTIONS")
 LARGEST_BODY = 16_000_000
@@ -116,12 +115,7 @@ async def _read(receive: Receive) -> bytes:
 
 def _checked(body: bytes, known: Mapping[str, Check]) -> bytes:
     """The body as it goes on: whole characters, known fields, nothing else."""
-    try:
-        content = parse_json(body, repair=True)
-    except DocumentError as error:
-        raise BadRequestError(f"the request {error}") from error
-    if not isinstance(content, dict):
-        raise BadRequestError("the request must be a table")
+    content = parsed_table(body)
     fields = {name: check(name, content.get(name)) for name, check in known.items()}
     return json.dumps(fields, separators=(",", ":")).encode()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.data.documents import DocumentError, checked
+from engine.data.documents import DocumentError, checked, parse_json
 from engine.data.errors import RequestError
 from engine.data.shown import shown
 
@@ -207,8 +207,17 @@ def checked_arguments(arguments: Mapping[str, Any], known: Mapping[str, Check]) 
 
 def checked_table(payload: Any) -> dict[str, Any]:
     """A request as a whole: not too deep, with numbers and characters that can be."""
+    return _table(lambda: checked(payload, repair=True))
+
+
+def parsed_table(body: bytes) -> dict[str, Any]:
+    """The same from its JSON."""
+    return _table(lambda: parse_json(body, repair=True))
+
+
+def _table(read: Callable[[], Any]) -> dict[str, Any]:
     try:
-        content = checked(payload, repair=True)
+        content = read()
     except DocumentError as error:
         raise BadRequestError(f"the request {error}") from error
     if not isinstance(content, dict):

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sqlite3
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 from app.chat_file import advice, open_beside, open_chat_file, transaction
 from app.exchange.chat_rows import write_chats
@@ -20,7 +17,7 @@ from engine.cli.parser import Subparsers
 from engine.data.documents import json_text
 from engine.data.errors import BadOptionError, RunError
 from engine.data.folders import DataFolder
-from engine.files.disk import user_path
+from engine.files.disk import replace_atomically, user_path
 from engine.files.file_lock import FileLock
 from engine.files.privacy import keep_private
 
@@ -63,7 +60,7 @@ def _export(arguments: argparse.Namespace) -> int:
 
         connection.execute("begin")  # all of it as it is at one moment
         chats = chosen_chats(reading, arguments.chat)
-        _write(path, exported(reading, chats, form))
+        replace_atomically(path, exported(reading, chats, form))
     print(f"{len(chats):,} chat{'' if len(chats) == 1 else 's'} written to {path}")
     return 0
 
@@ -103,17 +100,3 @@ def _opened(folder: DataFolder, lock: FileLock) -> sqlite3.Connection:
     if opened.problem:
         print(f"forerun: {opened.problem}", file=sys.stderr)
     return opened.connection
-
-
-def _write(path: Path, pieces: Iterable[str]) -> None:
-    """In one step, for the user alone. Raises OSError."""
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(pieces)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

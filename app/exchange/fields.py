@@ -41,6 +41,12 @@ def seconds(value: Any) -> float | None:
     return moment if moment > 0 else None
 
 
+def attachments(value: Any) -> dict[str, Any]:
+    """What is kept of the files of a message: their names, as one of its details."""
+    names = [text(table(one).get("name")) or "file" for one in items(value)]
+    return {"attachments": names} if names else {}
+
+
 def _written(value: str) -> float | None:
     try:
         moment = datetime.fromisoformat(value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.exchange.fields import items, key, seconds, table, text
+from app.exchange.fields import attachments, items, key, seconds, table, text
 from app.exchange.format import Format, Records
 from app.exchange.linear import chained
 from app.exchange.thoughts import split_thoughts
@@ -63,7 +63,6 @@ def _message(message: Mapping[str, Any]) -> FoundMessage:
     reasoning = text(message.get("reasoningContent")) or text(message.get("thinking"))
     if role == "assistant" and not reasoning:
         reasoning, content = split_thoughts(content)
-    files = [text(table(one).get("name")) or "file" for one in items(message.get("extra"))]
     is_root = message.get("type") == "root"
     return FoundMessage(
         key=name,
@@ -73,7 +72,7 @@ def _message(message: Mapping[str, Any]) -> FoundMessage:
         reasoning=reasoning,
         time=seconds(message.get("timestamp")),
         model=text(message.get("model")),
-        details={"attachments": files} if files else {},
+        details=attachments(message.get("extra")),
         kept=role is not None and not is_root and bool(content or reasoning),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.exchange.fields import items, key, seconds, table, text
+from app.exchange.fields import attachments, items, key, seconds, table, text
 from app.exchange.format import Format
 from app.exchange.linear import chained
 from app.exchange.thoughts import split_thoughts
@@ -47,7 +47,6 @@ def _message(name: str, message: Mapping[str, Any]) -> FoundMessage:
     content, reasoning = text(message.get("content")), ""
     if role == "assistant":
         reasoning, content = split_thoughts(content)
-    files = [text(table(one).get("name")) or "file" for one in items(message.get("files"))]
     return FoundMessage(
         key=name,
         parent=key(message.get("parentId")),
@@ -56,7 +55,7 @@ def _message(name: str, message: Mapping[str, Any]) -> FoundMessage:
         reasoning=reasoning,
         time=seconds(message.get("timestamp")),
         model=text(message.get("model")),
-        details={"attachments": files} if files else {},
+        details=attachments(message.get("files")),
         kept=role is not None and bool(content or reasoning),
     )
 

@@ -3,7 +3,7 @@
 import { h, setText } from "../shared/dom.js";
 import { labelled, numberInput, select } from "../shared/fields.js";
 import { seconds, sentence } from "../shared/format.js";
-import { Latest, once } from "../shared/requests.js";
+import { Latest, once, tell } from "../shared/requests.js";
 import { resultsOf } from "./results.js";
 
 const TOGETHER = "Together, as chosen above.";
@@ -108,14 +108,9 @@ export class Measure {
     });
   }
 
-  async ask(action, args = {}) {
-    const isLatest = this.requests.begin();
-    setText(this.problem, "");
-    try {
-      await this.page.call(action, args);
-    } catch (error) {
-      if (isLatest()) setText(this.problem, sentence(error.message));
-    }
+  ask(action, args = {}) {
+    const draw = (problem) => setText(this.problem, problem && sentence(problem));
+    return tell(this.requests, () => this.page.call(action, args), draw);
   }
 
   /** An event of the server. */

@@ -2,7 +2,7 @@
 
 import { h, setText } from "../shared/dom.js";
 import { length, percent, rate, sentence, share } from "../shared/format.js";
-import { Latest, once } from "../shared/requests.js";
+import { Latest, once, tell } from "../shared/requests.js";
 import { KIND, TEXT } from "../shared/wire.js";
 
 const KIND_CLASS = { a: "accepted", c: "correction", b: "bonus", p: "plain" };
@@ -50,14 +50,9 @@ export class Race {
     if (!this.prompt.value) this.prompt.value = this.page.lastPrompt() ?? EXAMPLE;
   }
 
-  async ask(action, args = {}) {
-    const isLatest = this.requests.begin();
-    setText(this.problem, "");
-    try {
-      await this.page.call(action, args);
-    } catch (error) {
-      if (isLatest()) setText(this.problem, sentence(error.message));
-    }
+  ask(action, args = {}) {
+    const draw = (problem) => setText(this.problem, problem && sentence(problem));
+    return tell(this.requests, () => this.page.call(action, args), draw);
   }
 
   /** An event of the server, or its state when the page opens: then nothing is replayed yet. */

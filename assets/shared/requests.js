@@ -17,6 +17,17 @@ export class Latest {
   }
 }
 
+/** Asks the server; why it could not be done is drawn, unless another request has begun by then. */
+export async function tell(requests, ask, drawProblem) {
+  const isLatest = requests.begin();
+  drawProblem("");
+  try {
+    await ask();
+  } catch (error) {
+    if (isLatest()) drawProblem(error.message);
+  }
+}
+
 /** An action that is under way once: asking again meanwhile is the same request. */
 export function once(action) {
   let running = null;

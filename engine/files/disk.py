@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
@@ -14,12 +15,18 @@ _RESERVE = 200_000_000  # bytes that are left free on a disk for everything else
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace the file's content in one step. Raises OSError."""
+    """Replace the file's content in one step, in a folder that is made if need be. OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    replace_atomically(path, (text,))
+
+
+def replace_atomically(path: Path, pieces: Iterable[str]) -> None:
+    """The same in a folder that is there, with a text that need not be in memory whole. The file is
+    for the user alone."""
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

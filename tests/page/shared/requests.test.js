@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { InOrder, Latest, once, single } from "../../../assets/shared/requests.js";
+import { InOrder, Latest, once, single, tell } from "../../../assets/shared/requests.js";
 
 function gate() {
   let open;
@@ -81,4 +81,22 @@ test("in order: each begins when the one before was answered, failed or not", as
   second.open(3);
   assert.equal(await three, 3);
   assert.deepEqual(begun, ["one", "three"]);
+});
+
+test("tell: a failure is drawn, but not over the next request", async () => {
+  const requests = new Latest();
+  const drawn = [];
+  const draw = (problem) => drawn.push(problem);
+  await tell(requests, () => Promise.reject(new Error("no")), draw);
+  assert.deepEqual(drawn, ["", "no"]);
+  const late = gate();
+  const first = tell(
+    requests,
+    () => late.opened.then(() => Promise.reject(new Error("old"))),
+    draw,
+  );
+  await tell(requests, () => Promise.resolve(), draw);
+  late.open();
+  await first;
+  assert.deepEqual(drawn, ["", "no", "", ""]);
 });
