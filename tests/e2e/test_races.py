@@ -80,6 +80,7 @@ def test_a_running_reply_stays_out_of_the_chat_clicked_meanwhile(page: Page) -> 
         expect(page.locator(".user-text")).to_have_text(["zebras, 20 tokens"])
     assert text_of(page.locator(".message.reply")) == before
     row(page, "quaggas").click()
+    expect(page.locator(".user-text")).to_have_text(["quaggas slowly, 100 tokens"])
     assert token_count(finished(page)) == 100
 
 
