@@ -106,6 +106,7 @@ class SharedPage:
     def start_over(self) -> Page:
         self.watch.clear()
         if self._site.process is None:
+            self._page.goto("about:blank")  # a page that is open loads itself again by then
             self._site.start()
         self._site.reset()
         page = self._page

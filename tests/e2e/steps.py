@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 
 from playwright.sync_api import Locator, Page
 
+from tests.e2e.sites import Site
+
 
 def send(page: Page, text: str) -> None:
     page.fill("#message-box", text)
@@ -28,6 +30,19 @@ def finished(page: Page, count: int = 1) -> Locator:
 
 def reload(page: Page) -> None:
     page.reload()
+    page.wait_for_selector(".forerun[data-ready]")
+
+
+def power_cut(page: Page, site: Site) -> None:
+    """Browser and server go at once, and come back.
+
+    A page that were left open would load itself again when the server answers, in the middle of
+    whatever the test does then.
+    """
+    page.goto("about:blank")
+    site.kill()
+    site.start()
+    page.goto(site.url)
     page.wait_for_selector(".forerun[data-ready]")
 
 

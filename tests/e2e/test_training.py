@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.shared_page import Watch
 from tests.e2e.sites import FakeSite
-from tests.e2e.steps import answered, reload
+from tests.e2e.steps import answered, power_cut, reload
 
 pytestmark = pytest.mark.browser
 
@@ -18,9 +17,7 @@ def open_form(page: Page) -> None:
     expect(page.locator(".train-form")).to_be_visible()
 
 
-def test_a_training_from_the_form_over_a_power_cut_to_its_use(
-    page: Page, site: FakeSite, watch: Watch
-) -> None:
+def test_a_training_from_the_form_over_a_power_cut_to_its_use(page: Page, site: FakeSite) -> None:
     open_form(page)
     estimate = page.locator("#train-estimate")
     expect(estimate).to_contain_text("Every 100,000 tokens of data take")
@@ -42,12 +39,7 @@ def test_a_training_from_the_form_over_a_power_cut_to_its_use(
     expect(page.locator(".curve polyline")).to_have_count(4)
     expect(page.locator(".train-key")).to_contain_text("next token 40%")
 
-    assert watch.errors == []
-    site.kill()  # as a power cut does
-    site.start()
-    page.goto(site.url)
-    page.wait_for_selector(".forerun[data-ready]")
-    watch.errors.clear()  # of the time without a server
+    power_cut(page, site)
     with answered(page, "train_options"):
         page.click("#open-train")
     expect(page.locator(".train-end")).to_contain_text("Interrupted")
