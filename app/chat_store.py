@@ -27,9 +27,14 @@ class ChatStore:
 
     @contextmanager
     def atomic(self) -> Iterator[sqlite3.Connection]:
-        """All changes made inside happen, or none: nothing is lost when the disk is full."""
-        with self._lock, transaction(self._connection):
-            yield self._connection
+        """All changes made inside happen, or none: nothing is lost when the disk is full. Inside
+        another one it is a part of that."""
+        with self._lock:
+            if self._connection.in_transaction:
+                yield self._connection
+                return
+            with transaction(self._connection):
+                yield self._connection
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

@@ -132,7 +132,7 @@ def _insert(
     tokens, content = items(node.get("tokens")), text(node.get("content"))
     if role == "assistant" and content and not tokens:
         tokens = [[content, "p", None, None, None, None]]
-    details = {"model": text(node.get("model")), "drafters": [], "notices": []}
+    details = {"model": text(node.get("model"))}
     details |= table(node.get("details"))
     return new.execute(
         "insert into messages (conversation, parent, role, content, tokens, details, created,"

@@ -125,9 +125,7 @@ class Messages(ChatStore):
 
     def start_reply(self, conversation: int, parent: int | None = END) -> int:
         """An empty one that is being written; the path ends with it then."""
-        reply = self._add(conversation, parent, "assistant", "")
-        self._run("update messages set streaming = 1 where id = ?", reply)
-        return reply
+        return self._add(conversation, parent, "assistant", "", streaming=True)
 
     def add_reply(
         self,
@@ -217,13 +215,20 @@ class Messages(ChatStore):
                 )
             self._show(int(parent or 0), int(parent or 0))
 
-    def _add(self, conversation: int, parent: int | None, role: MessageRole, content: str) -> int:
+    def _add(
+        self,
+        conversation: int,
+        parent: int | None,
+        role: MessageRole,
+        content: str,
+        streaming: bool = False,
+    ) -> int:
         with self._lock:
             above = self.current(conversation) if parent == END else parent
             message = self._run(
-                "insert into messages (conversation, parent, role, content, created)"
-                " values (?, ?, ?, ?, ?)",
-                *(conversation, above, role, content, time.time()),
+                "insert into messages (conversation, parent, role, content, streaming, created)"
+                " values (?, ?, ?, ?, ?, ?)",
+                *(conversation, above, role, content, streaming, time.time()),
             )
             self._show(message, message)
         return message

@@ -28,7 +28,7 @@ _PREFACE = "system"
 
 
 def write_chats(connection: sqlite3.Connection, chats: Iterable[ChatTree]) -> int:
-    """How many messages can be read then. The caller's transaction."""
+    """How many messages their paths show then. The caller's transaction."""
     now, count = time.time(), 0
     for chat in chats:
         preface, nodes = _without_preface(chat)
@@ -49,7 +49,7 @@ def write_chats(connection: sqlite3.Connection, chats: Iterable[ChatTree]) -> in
         connection.execute(
             "update conversations set current = ? where id = ?", (last, conversation)
         )
-        count += len(numbers)
+        count += sum(node.role != "system" for node in chat.path())
     return count
 
 
@@ -145,7 +145,7 @@ def _columns(node: Node) -> tuple[str, str, str, str, float, str]:
     tokens = list(node.tokens)
     reasoning = node.reasoning
     if node.role == "assistant":
-        details = {"model": node.model, "drafters": [], "notices": []} | details
+        details = {"model": node.model} | details
         if not tokens:  # a thought is known by its place among them
             details.pop("reasoning", None)
             tokens = _one_token(node.content)

@@ -119,7 +119,7 @@ _NUMBERS: tuple[str, ...] = (
     *("decode_seconds", "target_seconds", "draft_seconds", "overhead_seconds"),
 )
 _RATES = ("acceptance_rate", "mean_accepted_length", "tokens_per_second")
-_OF_THE_MOMENT = frozenset({"unsaved"})
+_OF_THE_MOMENT = frozenset({"unsaved", "earlier"})
 """What is true of a reply only where it was written."""
 _KNOWN: dict[str, Callable[[Any], bool]] = {
     "model": _is_text,
