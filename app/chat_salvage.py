@@ -37,6 +37,7 @@ def copy_rows(old: sqlite3.Connection, new: sqlite3.Connection) -> tuple[int, in
     for table, columns in TABLES.items():
         for row in rows_of(old, table, columns):
             _store(new, table, row)
+    _show_paths(new)  # as it was, before other versions are there
     grow_trees(list(rows_of(old, "replaced", REPLACED)), new)
     _show_paths(new)
     _keep_sequence(old, new)
