@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,10 @@ def texts(page: Page, conversation: int) -> list[str]:
     return [one["content"] for one in messages(page, conversation)]
 
 
-def messages(page: Page, conversation: int) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = page.ask("open", conversation=conversation)["result"][
-        "messages"
-    ]
+def messages(page: Page, conversation: int) -> list[dict[str, Any]]:
+    """As they are sent."""
+    shown = json.loads(json.dumps(page.ask("open", conversation=conversation)["result"]))
+    found: list[dict[str, Any]] = shown["messages"]
     return found
 
 
@@ -53,14 +55,12 @@ def test_an_edited_message_keeps_the_old_one_with_all_that_followed(page: Page) 
     page.ask("edit", message=before[0]["id"], text="hello, edited")
     page.wait_for("end", 3)
     after = messages(page, chat)
-    assert [one["content"] for one in after][0] == "hello, edited" and len(after) == 2
+    assert [one["content"] for one in after[:-1]] == ["hello, edited"]
     page.ask("select", message=before[0]["id"])
     assert [one["id"] for one in messages(page, chat)] == [one["id"] for one in before]
 
 
-def test_an_edited_reply_is_a_version_that_the_next_question_builds_on(
-    page: Page, engine: object
-) -> None:
+def test_an_edited_reply_is_a_version_that_the_next_question_builds_on(page: Page) -> None:
     chat = begun(page)
     reply = messages(page, chat)[1]
     assert "error" not in page.ask("edit_reply", message=reply["id"], text="as I want it")
@@ -109,7 +109,7 @@ def test_deleting_what_is_being_written_stops_it(page: Page) -> None:
     page.wait_for("end")
     assert texts(page, chat) == ["tell me slowly, 2000 tokens of it"]
     page.ask("restore_message", message=reply["id"])
-    assert messages(page, chat)[1]["details"]["finish"] == "cancelled"  # type: ignore[index]
+    assert messages(page, chat)[1]["details"]["finish"] == "cancelled"
 
 
 def test_another_version_can_be_looked_at_while_one_is_written(page: Page) -> None:
