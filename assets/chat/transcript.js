@@ -5,6 +5,7 @@ import { UserMessage } from "./usermessage.js";
 import { Reply } from "./reply.js";
 import { footerOf } from "./replyfooter.js";
 import { notesOf } from "./replynotes.js";
+import { arrange, focusIn, placeIn } from "./place.js";
 import { parted, Thought } from "./thought.js";
 import { VersionSwitcher } from "./versions.js";
 
@@ -25,13 +26,26 @@ export class Transcript {
     this.top = 0;
     scroller.addEventListener("scroll", () => this.onScroll(), { passive: true });
     toEnd.addEventListener("click", () => this.scrollToEnd());
+    list.addEventListener("keydown", (event) => this.walkVersions(event));
     const resizes = new ResizeObserver(() => this.keepEnd());
     for (const part of [list, scroller]) resizes.observe(part);
   }
 
+  /** Alt with left and right walks through the versions of the message that has the focus. */
+  walkVersions(event) {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by || !event.altKey || event.target.matches("textarea")) return;
+    const element = event.target.closest(".message");
+    const entry = [...this.messages.values()].find((one) => one.element === element);
+    if (!entry || entry.switcher.versions.length < 2) return;
+    event.preventDefault();
+    entry.switcher.go(by);
+  }
+
   /** What was drawn of them stays, with where the user is in it. stays: of the same conversation. */
   draw(messages, stays = false) {
-    const place = stays ? this.placeInView() : null;
+    const goBack = stays ? this.placeInView() : null;
+    const refocus = focusIn(this.list);
     const before = new Map(this.messages);
     this.messages.clear();
     for (const message of messages) {
@@ -41,42 +55,26 @@ export class Transcript {
       else this.drawReply(message);
       this.messages.get(message.id).switcher.show(message.versions);
     }
-    this.order();
-    if (place) this.goBack(place);
+    arrange(this.list, this.elements);
+    refocus();
+    if (goBack) goBack();
     else this.scrollToEnd();
   }
 
-  /** Elements in the order of the messages; those that stand right are not moved. */
-  order() {
-    const wanted = [...this.messages.values()].map(({ element }) => element);
-    for (const element of [...this.list.children]) {
-      if (!wanted.includes(element)) element.remove();
-    }
-    for (const [at, element] of wanted.entries()) {
-      if (this.list.children[at] !== element)
-        this.list.insertBefore(element, this.list.children[at]);
-    }
+  get elements() {
+    return [...this.messages.values()].map(({ element }) => element);
   }
 
-  /** The first message that can be seen, and how far down; null at the end of the chat. */
+  /** The way back to what can be seen now; null at the end of the chat. */
   placeInView() {
     this.onScroll();
     if (this.atEnd) return null;
-    const top = this.scroller.getBoundingClientRect().top;
-    for (const { id, element } of this.messages.values()) {
-      const { bottom, top: from } = element.getBoundingClientRect();
-      if (bottom > top) return { id, down: from - top };
-    }
-    return null;
-  }
-
-  goBack({ id, down }) {
-    const element = this.messages.get(id)?.element;
-    if (!element) return;
-    const now = element.getBoundingClientRect().top - this.scroller.getBoundingClientRect().top;
-    this.scroller.scrollTop += now - down;
-    this.top = this.scroller.scrollTop;
-    this.onScroll();
+    const goBack = placeIn(this.scroller, this.messages);
+    return () => {
+      goBack(this.messages);
+      this.top = this.scroller.scrollTop;
+      this.onScroll();
+    };
   }
 
   /** What is drawn is not the chosen conversation (any more): nothing in it can be pressed. */
