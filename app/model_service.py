@@ -17,6 +17,8 @@ from engine.files.gguf import inspect
 from engine.heads.folder import folder_obstacle
 from engine.heads.pairing import HEAD_KINDS, heads_obstacle, mtp_obstacle
 from engine.models.catalogue import Catalogue
+from engine.models.elsewhere.machine import Machine
+from engine.models.elsewhere.recent import Elsewhere
 from engine.models.entry import HUB_PREFIX, HubSource, ModelEntry, parse_hub_reference
 from engine.models.library import KnownModel, known_models
 from engine.models.locate import locate
@@ -82,10 +84,14 @@ class ModelService(Protocol):
 
 
 class LibraryModelService:
-    """Over the engine's model library; reads the catalogue afresh at every question."""
+    """Over the engine's model library; reads the catalogue afresh at every question.
 
-    def __init__(self, folder: DataFolder) -> None:
+    machine: where other programs' models are looked for, None if they are not.
+    """
+
+    def __init__(self, folder: DataFolder, machine: Machine | None = None) -> None:
         self._folder = folder
+        self._elsewhere = Elsewhere(machine)
 
     def models(self) -> tuple[ModelChoice, ...]:
         return tuple(_choice(model) for model in self._known())
@@ -171,7 +177,8 @@ class LibraryModelService:
         return source
 
     def _known(self) -> tuple[KnownModel, ...]:
-        return known_models(Catalogue.load(self._folder), self._folder)
+        catalogue = Catalogue.load(self._folder)
+        return known_models(catalogue, self._folder, self._elsewhere.models())
 
 
 def _choice(model: KnownModel) -> ModelChoice:
@@ -211,6 +218,8 @@ def _trained_choice(one: TrainedDrafter, sha256: str) -> TrainedChoice:
 
 
 def _origin(model: KnownModel) -> str:
+    if model.origin == "elsewhere":
+        return f"of {model.program}"
     return {"folder": "in your folder", "derived": "made here", "hub": "from the Hub"}.get(
         model.origin, ""
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.cli import derive, heads
+from engine.cli import derive, heads, scan
 from engine.cli.parser import Subparsers
 from engine.cli.progress import follow
 from engine.data.documents import json_text
@@ -45,6 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
     removing = nested.add_parser("remove", description="Delete a fetched or derived model.")
     removing.add_argument("model", help=_MODEL_HELP)
     removing.set_defaults(func=_remove)
+    scan.add_parser(nested)
     derive.add_parsers(nested)
     heads.add_parsers(nested)
 
