@@ -188,7 +188,7 @@ def _choice(model: KnownModel) -> ModelChoice:
     if model.heads is not None:
         needs, heads = model.heads.method, model.heads.kind
     quant = model.quant or (model.heads.method if model.heads is not None else "")
-    parts = [quant, model.licence, _origin(model)]
+    parts = [quant, model.licence, _unverified(entry), _origin(model)]
     return ModelChoice(
         id=model.id,
         name=model.name,
@@ -215,6 +215,11 @@ def _trained_choice(one: TrainedDrafter, sha256: str) -> TrainedChoice:
         detail=" · ".join(parts),
         reason=None if one.target_sha256 == sha256 else f"trained for {one.target_name}",
     )
+
+
+def _unverified(entry: ModelEntry | None) -> str:
+    facts = entry.unverified if entry is not None else ()
+    return f"{' and '.join(facts)} not verified" if facts else ""
 
 
 def _origin(model: KnownModel) -> str:

@@ -228,6 +228,8 @@ def _short_json(model: KnownModel) -> dict[str, Any]:
         "bytes": model.bytes,
         "quant": model.quant,
         "licence": model.licence,
+        "unverified": list(entry.unverified) if entry is not None else [],
+        "program": model.program,
         "drafters": list(entry.drafters) if entry is not None else [],
         "problem": model.problem,
     }
@@ -242,7 +244,8 @@ def _rows(models: list[KnownModel]) -> Iterator[str]:
         here = "here" if model.path is not None else "-"
         size = size_text(model.bytes) if model.bytes else ""
         state = model.problem or model.name
-        licence = f" ({model.licence})" if model.licence else ""
+        unsure = model.entry is not None and "licence" in model.entry.unverified
+        licence = f" ({model.licence}{', not verified' * unsure})" if model.licence else ""
         yield f"{model.id:<{width}}  {here:<4}  {size:>8}  {model.quant:<7}  {state}{licence}"
 
 

@@ -58,7 +58,7 @@ class KnownModel:
             return self.info.bytes
         if self.heads is not None:
             return self.heads.bytes
-        return self.entry.bytes if self.entry is not None else 0
+        return self.entry.bytes or self.entry.about_bytes if self.entry is not None else 0
 
     @property
     def licence(self) -> str:
