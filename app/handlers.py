@@ -236,8 +236,8 @@ class Handlers:
         """A warning about memory to confirm before a load, "" if there is none."""
         target, drafters = _pair(arguments)
         request = self._services.preferences.current.settings.load_request(target, drafters)
-        in_use = self._services.loading.memory_in_use()
-        return self._services.models.memory_warning(request, drafters, in_use)
+        loaded = self._services.loading.loaded
+        return self._services.models.memory_warning(request, drafters, loaded)
 
     def _load(self, session: Session, arguments: Arguments) -> None:
         target, drafters = _pair(arguments)
