@@ -1,6 +1,7 @@
 /* A message of the user's: its text, its buttons, and the form that edits it. */
 
 import { copyText, h, iconButton } from "../shared/dom.js";
+import { markLanguage } from "./rendering/language.js";
 import { once } from "../shared/requests.js";
 
 export class UserMessage {
@@ -11,6 +12,7 @@ export class UserMessage {
     this.text = text;
     this.actions = actions;
     this.body = h("div", { class: "user-text", dir: "auto" }, text);
+    markLanguage(this.body, text);
     this.buttons = h(
       "div",
       { class: "message-buttons" },

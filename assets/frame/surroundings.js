@@ -3,6 +3,7 @@
    frame/ is what stands around the parts of the page: list of chats, settings, log, welcome. It
    knows nothing of tokens, drafters or measurements. */
 
+import { Drawers } from "./drawers.js";
 import { h, setText } from "../shared/dom.js";
 
 const TOAST_TIME = 6000;
@@ -12,32 +13,21 @@ export class Surroundings {
     this.root = root;
     this.toasts = root.querySelector("#toasts");
     this.offline = root.querySelector("#offline");
-    this.lastFocus = null;
+    this.drawers = new Drawers(root);
     root.addEventListener("click", (event) => this.onClick(event));
-    root.querySelector("#open-sidebar").addEventListener("click", () => this.openDrawer("sidebar"));
-    root.querySelector("#open-panel").addEventListener("click", () => this.openDrawer("panel"));
   }
 
   onClick(event) {
-    const action = event.target.closest("[data-do]")?.dataset.do;
-    if (action === "close-drawers") this.closeDrawers();
     // A click on the backdrop hits the dialog itself.
     if (event.target.tagName === "DIALOG") event.target.close();
   }
 
-  /** Drawers exist on narrow pages only; on wide ones both parts stand beside the chat. */
   openDrawer(name) {
-    this.lastFocus = document.activeElement;
-    this.root.dataset.drawer = name;
-    const close = this.root.querySelector(`#${name} .drawer-close`);
-    if (close.offsetParent) close.focus();
+    this.drawers.open(name);
   }
 
   closeDrawers() {
-    if (!this.root.dataset.drawer) return false;
-    delete this.root.dataset.drawer;
-    this.lastFocus?.focus();
-    return true;
+    return this.drawers.close();
   }
 
   toast(text, action = null, time = TOAST_TIME) {

@@ -1,0 +1,58 @@
+"""Every colour of letters can be read on every background of the page, light and dark."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from app.page import ASSETS
+
+BASE = (ASSETS / "css" / "base.css").read_text(encoding="utf-8")
+LETTERS = (
+    "ink", "ink-soft", "ink-faint", "accent", "green", "amber", "blue", "red", "violet", "cyan",
+    "rose",
+)  # fmt: skip
+READABLE = 4.5
+"""The contrast that WCAG asks of small letters (success criterion 1.4.3)."""
+
+
+def colours(selector: str) -> dict[str, str]:
+    block = BASE.split(f"{selector} {{", 1)[1].split("}", 1)[0]
+    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
+
+
+LIGHT = colours(":root")
+DARK = LIGHT | colours(':root[data-theme="dark"]')
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_is_that_of_the_standard() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_letters_can_be_read_on_every_background(theme: dict[str, str]) -> None:
+    grounds = [name for name in theme if re.fullmatch(r"paper.*|(?!ink).*-soft", name)]
+    assert len(grounds) == 11
+    pairs = [(letters, ground) for letters in LETTERS for ground in grounds]
+    pairs.append(("accent-ink", "accent"))
+    faint = {
+        pair: round(found, 2)
+        for pair in pairs
+        if (found := contrast(theme[pair[0]], theme[pair[1]])) < READABLE
+    }
+    assert faint == {}
