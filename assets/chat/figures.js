@@ -88,6 +88,7 @@ export class Figures {
 
   showPositions({ proposed_by_position: proposed, accepted_by_position: accepted }) {
     const shown = Math.min(POSITIONS, proposed.length);
+    this.positions.setAttribute("role", shown ? "list" : "group"); // a list has items
     while (this.positions.children.length > shown) this.positions.lastChild.remove();
     if (!shown) setText(this.positions, "No drafts so far.");
     else if (!this.positions.firstElementChild) this.positions.replaceChildren();

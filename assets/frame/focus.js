@@ -62,7 +62,7 @@ export class FocusKeeper {
 
   near() {
     for (const [part, index] of this.trail) {
-      if (part.matches(".messages, .transcript, .composer")) return null;
+      if (part.matches(".messages, .transcript, .composer *")) return null;
       if (!isUsable(part)) continue;
       const left = focusables(part).filter(isUsable);
       if (left.length) return left[Math.min(index, left.length - 1)];

@@ -25,10 +25,10 @@ export const SHORTCUTS = [
 
 /** Keys with a meaning in one place, told in the sheet; they are heard there. */
 const ELSEWHERE = [
-  [["Enter"], "Send the message"],
-  [["Shift", "Enter"], "Start a new line in it"],
-  [["Esc"], "Close what is open, else stop the reply, else leave the message box"],
-  [["←", "→"], "In a reply: walk through its tokens"],
+  ["Enter", "Send the message"],
+  ["Shift+Enter", "Start a new line in it"],
+  ["Esc", "Close what is open, else stop the reply, else leave the message box"],
+  ["← →", "In a reply: walk through its tokens"],
 ];
 
 const FIELDS =
@@ -85,12 +85,12 @@ export class Shortcuts {
     if (!shortcut || (!shortcut.held && !this.areOn)) return;
     const button = element.closest(shortcut.button);
     const name = button.title || button.textContent.trim();
-    const keys = ` (${this.keysOf(shortcut).join("+")})`;
+    const keys = ` (${this.keysOf(shortcut)})`;
     if (!name.endsWith(keys)) button.title = name + keys;
   }
 
   keysOf({ key, held }) {
-    return held ? [this.held, key] : [key.toUpperCase()];
+    return held ? `${this.held}+${key}` : key.toUpperCase();
   }
 
   drawSheet(body) {
@@ -120,4 +120,6 @@ function next(radios) {
   return all[(now + 1) % all.length];
 }
 
-const kbds = (keys) => keys.flatMap((key, at) => [at ? "+" : null, h("kbd", {}, key)]);
+/** "Shift+Enter" as two keys with a plus between, "← →" as two keys. */
+const kbds = (keys) =>
+  keys.split(/(?<=.)([+ ])/).map((key) => (/^[+ ]$/.test(key) ? key : h("kbd", {}, key)));

@@ -1,4 +1,4 @@
-"""What axe-core finds on the page as it stands: WCAG 2.2, levels A and AA, and its best practices."""
+"""What axe-core finds on the page: WCAG 2.2, levels A and AA, and its best practices."""
 
 from __future__ import annotations
 
