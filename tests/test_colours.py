@@ -56,3 +56,16 @@ def test_letters_can_be_read_on_every_background(theme: dict[str, str]) -> None:
         if (found := contrast(theme[pair[0]], theme[pair[1]])) < READABLE
     }
     assert faint == {}
+
+
+def test_colours_stand_in_one_file() -> None:
+    """Elsewhere they have names: each has then another value in the dark."""
+    written = re.compile(r":[^;{]*(#[0-9a-f]{3,8}\b|\b(?:rgb|hsl|oklch)a?\()", re.IGNORECASE)
+    found = [
+        f"{sheet.name}: {line.strip()}"
+        for sheet in sorted((ASSETS / "css").glob("*.css"))
+        if sheet.name != "base.css"
+        for line in sheet.read_text(encoding="utf-8").splitlines()
+        if written.search(line) and not line.rstrip().endswith(("{", ","))
+    ]
+    assert found == []

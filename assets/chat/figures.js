@@ -116,8 +116,10 @@ export class Figures {
       ["target", stats.target_seconds],
       ["other", stats.overhead_seconds],
     ];
-    const total = parts.reduce((sum, [, time]) => sum + time, 0) || 1;
+    const all = parts.reduce((sum, [, time]) => sum + time, 0);
+    const total = all || 1;
     if (!this.shares.firstChild) this.buildShares(parts);
+    this.shares.firstChild.hidden = all === 0;
     parts.forEach(([, time], index) => {
       this.shareBars[index].style.flexGrow = Math.max(0.001, time / total);
       setText(this.shareTexts[index], `${percent(time / total)} · ${seconds(time)}`);
