@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.steps import answered, ask, finished, reply, send
 
 pytestmark = pytest.mark.browser
+
+ForcedColors = Literal["none", "active"]
 
 # Longer than anything that could still move the focus: two frames and what they put off.
 SETTLED = """() => new Promise((resolve) =>
@@ -144,9 +148,11 @@ def test_drawers_keep_it_and_give_it_back(page: Page) -> None:
     page.click("#message-box")
 
 
-def test_every_stop_of_the_tab_key_can_be_seen(page: Page) -> None:
-    """A ring or an edge shows where one is; no stop is off the page or has no size."""
+@pytest.mark.parametrize("colours", ["none", "active"])
+def test_every_stop_of_the_tab_key_can_be_seen(page: Page, colours: ForcedColors) -> None:
+    """A ring or an edge shows where one is, in the system's few colours too."""
     ask(page, "markdown please")
+    page.emulate_media(forced_colors=colours)
     page.locator(".skip-link").focus()
     seen = set()
     for _ in range(70):
@@ -166,7 +172,18 @@ def test_every_stop_of_the_tab_key_can_be_seen(page: Page) -> None:
             break
         seen.add(at[0])
         assert at[1], at
+    page.emulate_media(forced_colors="none")
     assert {"new-chat", "load", "message-box", "open-shortcuts"} <= seen
+
+
+def test_what_is_chosen_can_be_seen_in_the_colours_of_the_system(page: Page) -> None:
+    """Backgrounds are all the same there; the frame of what is chosen is not."""
+    page.emulate_media(forced_colors="active")
+    frames = page.locator("[data-switch=view] [role=radio]").evaluate_all(
+        "all => all.map((one) => getComputedStyle(one).outlineStyle)"
+    )
+    page.emulate_media(forced_colors="none")
+    assert frames == ["solid", "none"]
 
 
 def test_keys(page: Page) -> None:

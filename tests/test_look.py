@@ -1,4 +1,4 @@
-"""Every colour of letters can be read on every background of the page, light and dark."""
+"""The page's look is one: colours in one file, which can be read, and measures of one scale."""
 
 from __future__ import annotations
 
@@ -69,3 +69,25 @@ def test_colours_stand_in_one_file() -> None:
         if written.search(line) and not line.rstrip().endswith(("{", ","))
     ]
     assert found == []
+
+
+SPACES = {0, 1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 44}
+SIZES = {12, 13, 14, 15, 16, 22, 26}
+RADII = {2, 4, 6, 8, 10, 12, 16}
+MEASURES = (
+    (r"(?:row-|column-)?gap|(?:padding|margin)(?:-[a-z]+)*", SPACES),
+    (r"font|font-size", SIZES),
+    (r"border(?:-[a-z]+)*-radius", RADII),
+)
+"""Properties, and the numbers of pixels they may have; base.css says why."""
+
+
+def test_measures_are_of_one_scale() -> None:
+    odd = []
+    for sheet in sorted((ASSETS / "css").glob("*.css")):
+        for name, value in re.findall(r"\n\s+([a-z-]+):\s([^;{}]*);", sheet.read_text("utf-8")):
+            for names, allowed in MEASURES:
+                pixels = re.findall(r"(?<![\w.])([\d.]+)px", value)
+                if re.fullmatch(names, name) and not {float(one) for one in pixels} <= allowed:
+                    odd.append(f"{sheet.name}: {name}: {value}")
+    assert odd == []
