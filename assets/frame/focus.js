@@ -48,7 +48,7 @@ export class FocusKeeper {
 
   mend() {
     const { activeElement: now } = document;
-    if (!this.last || (now && now !== document.body && isUsable(now))) return;
+    if (!this.last || (now && now !== document.body && isThere(now))) return;
     if (isUsable(this.last)) return; // it was left on purpose, by a click beside it
     const place = this.near() ?? this.inDialog() ?? this.home();
     place.focus({ preventScroll: true });
@@ -73,9 +73,12 @@ export class FocusKeeper {
 
 const focusables = (part) => [...part.querySelectorAll(FOCUSABLE)];
 
-/** Can be seen and reached. */
-const isUsable = (element) =>
+/** As far as can be told without asking for styles, which many events a second should not. */
+const isThere = (element) =>
   element.isConnected &&
   !element.disabled &&
-  !element.closest("[inert]") &&
-  element.checkVisibility({ visibilityProperty: true });
+  !element.closest("[hidden], [inert], dialog:not([open])");
+
+/** Can be seen and reached. */
+const isUsable = (element) =>
+  isThere(element) && element.checkVisibility({ visibilityProperty: true });
