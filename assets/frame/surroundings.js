@@ -7,6 +7,7 @@ import { Drawers } from "./drawers.js";
 import { h, setText } from "../shared/dom.js";
 
 const TOAST_TIME = 6000;
+const CHOICE_TIME = 20000; // to read it, find its button and press it, by whatever means
 
 export class Surroundings {
   constructor(root) {
@@ -30,7 +31,7 @@ export class Surroundings {
     return this.drawers.close();
   }
 
-  toast(text, action = null, time = TOAST_TIME) {
+  toast(text, action = null, time = action ? CHOICE_TIME : TOAST_TIME) {
     const toast = h("div", { class: "toast" }, h("span", {}, text));
     const close = () => toast.remove();
     if (action) {
@@ -38,9 +39,13 @@ export class Surroundings {
       toast.append(h("button", { type: "button", class: "button", onclick: run }, action.label));
     }
     this.toasts.append(toast);
-    const timer = setTimeout(close, time);
-    toast.addEventListener("pointerenter", () => clearTimeout(timer));
-    toast.addEventListener("pointerleave", () => setTimeout(close, TOAST_TIME / 2));
+    let timer = setTimeout(close, time);
+    for (const begun of ["pointerenter", "focusin"]) {
+      toast.addEventListener(begun, () => clearTimeout(timer));
+    }
+    for (const over of ["pointerleave", "focusout"]) {
+      toast.addEventListener(over, () => (timer = setTimeout(close, TOAST_TIME / 2)));
+    }
   }
 
   /** A yes or no question; resolves to true or false. */
