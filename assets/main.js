@@ -13,6 +13,7 @@ import { dressButtons } from "./shared/dom.js";
 import { Drafts } from "./chat/drafts.js";
 import { Exchange } from "./frame/exchange.js";
 import { Figures } from "./chat/figures.js";
+import { FocusKeeper } from "./frame/focus.js";
 import { guardComposition } from "./shared/keys.js";
 import { Lab } from "./measure/lab.js";
 import { Log } from "./frame/log.js";
@@ -21,6 +22,7 @@ import { Models } from "./models/models.js";
 import { learnNames } from "./shared/names.js";
 import { InOrder } from "./shared/requests.js";
 import { SettingsForm } from "./frame/settings.js";
+import { Shortcuts } from "./frame/shortcuts.js";
 import { Sidebar } from "./frame/sidebar.js";
 import { Kept } from "./shared/storage.js";
 import { Surroundings } from "./frame/surroundings.js";
@@ -55,13 +57,19 @@ class Page {
   }
 
   buildParts() {
-    const call = (action, args) => this.connection.call(action, args);
+    const home = matchMedia("(pointer: coarse)").matches ? "#transcript" : "#message-box";
+    this.focus = new FocusKeeper(this.root, () => this.$(home)); // no keyboard pops up on phones
+    const call = (action, args) =>
+      this.connection.call(action, args).finally(() => this.focus.look());
     const loudly = (action, args) => this.loud(() => call(action, args));
     const attempt = (action) => this.attempt(action);
     const toast = (text, action) => this.surroundings.toast(text, action);
     const ask = (question) => this.surroundings.ask(question);
     const use = (target, drafter) => this.use(target, drafter);
     this.surroundings = new Surroundings(this.root);
+    const keys = new Kept(window, "localStorage", "forerun-keys");
+    const openDrawer = (name) => this.surroundings.openDrawer(name);
+    this.shortcuts = new Shortcuts(this.root, { openDrawer }, keys);
     this.buildConversation({ call, attempt });
     this.modelBar = new ModelBar(this.root, {
       call: loudly,
@@ -145,7 +153,9 @@ class Page {
   listen() {
     document.addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || this.$("dialog[open]")) return;
-      if (!this.surroundings.closeDrawers() && this.chat.writing) this.chat.stop();
+      if (this.surroundings.closeDrawers()) return;
+      if (this.chat.writing) this.chat.stop();
+      else if (event.target.id === "message-box") this.$("#transcript").focus();
     });
     this.$("#new-chat").addEventListener("click", () => this.chat.open(null));
     this.$("#open-settings").addEventListener("click", () => this.openSettings());
@@ -206,6 +216,7 @@ class Page {
   }
 
   event(event, number) {
+    this.focus.look();
     if (this.chat.takes(event)) this.chat.event(event, number);
     else if (event.k === "conversations") this.sidebar.changed(event);
     else if (event.k === "names") learnNames(event.names);

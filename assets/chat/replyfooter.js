@@ -21,13 +21,17 @@ export function footerOf(entry, actions) {
   for (const [value, title] of figuresOf(entry.details)) {
     figures.append(h("span", { title }, value));
   }
+  const again = iconButton("redo", "Write this reply again", () => actions.regenerate(entry.id));
+  const copy = iconButton("copy", "Copy", (event) => copyText(text, event.currentTarget));
+  again.dataset.does = "regenerate"; // names for the keys that press them
+  copy.dataset.does = "copy";
   const buttons = h(
     "div",
     { class: "message-buttons" },
     entry.switcher.element,
     iconButton("chart", "Show the figures of this reply", () => actions.showFigures(entry)),
-    iconButton("redo", "Write this reply again", () => actions.regenerate(entry.id)),
-    iconButton("copy", "Copy", (event) => copyText(text, event.currentTarget)),
+    again,
+    copy,
     menuButton(() => [
       ["Edit this reply", () => actions.editReply(entry)],
       entry.switcher.versions.length > 1 && [

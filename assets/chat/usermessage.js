@@ -4,6 +4,7 @@ import { copyText, h, iconButton } from "../shared/dom.js";
 import { editForm } from "./editform.js";
 import { menuButton } from "./messagemenu.js";
 import { VersionSwitcher } from "./versions.js";
+import { markLanguage } from "./rendering/language.js";
 
 export class UserMessage {
   /** actions: { edit(id, text), which resolves to true when the new text was taken, select(id),
@@ -15,6 +16,7 @@ export class UserMessage {
     this.actions = actions;
     this.body = h("div", { class: "user-text", dir: "auto" }, text);
     this.switcher = new VersionSwitcher(id, (other) => actions.select(other));
+    markLanguage(this.body, text);
     this.buttons = h(
       "div",
       { class: "message-buttons" },

@@ -248,6 +248,27 @@ def test_narrow_page_has_drawers_and_no_sideways_scroll(page: Page) -> None:
     expect(page.locator("#open-panel")).to_be_focused()
 
 
+@pytest.mark.parametrize(("width", "height"), [(380, 800), (720, 450)])
+def test_the_head_leaves_a_small_page_to_the_chat(page: Page, width: int, height: int) -> None:
+    """A phone, and 1440 by 900 at twice its size. What the colours mean is still there."""
+    ask(page, "markdown please")
+    page.set_viewport_size({"width": width, "height": height})
+    head = page.locator(".head").bounding_box()
+    assert head is not None
+    assert head["height"] < 0.15 * height
+    for word in ("accepted", "correction", "bonus", "plain"):
+        mark = page.locator("#key").get_by_text(word)
+        expect(mark).to_be_in_viewport()
+        assert mark.evaluate("one => one.scrollWidth <= one.clientWidth"), word
+    page.click("#open-pair")
+    choose(page, "#drafter-box", "recycle")
+    page.keyboard.press("Escape")
+    page.click("#load")
+    expect(page.locator("#pair .engine-status.ready")).to_contain_text("Token recycling")
+    page.keyboard.press("Escape")
+    expect(page.locator("#pair-value")).to_contain_text("n-gram lookup + Token recycling")
+
+
 def test_every_control_has_a_name(page: Page) -> None:
     ask(page, "markdown please")
     unnamed = page.evaluate(
