@@ -34,6 +34,7 @@ from app.requests import (
 )
 from app.session import Session, Sessions
 from app.settings_form import FIELDS
+from app.torch_install import TorchInstall
 from app.training import Training
 from app.training_options import (
     delete_data,
@@ -68,6 +69,7 @@ class Services:
     downloads: ModelDownloads
     log: LogSource
     training: Training
+    torch: TorchInstall
     folder: DataFolder
     lab: LabActions
     departures: Departures
@@ -114,6 +116,7 @@ class Handlers:
             "train_step": self._train_step,
             "train_delete": self._train_delete,
             **self._downloads.table(),
+            **services.torch.table(),
             **services.lab.table(),
         }
 
@@ -141,6 +144,7 @@ class Handlers:
             "fields": [asdict(field) for field in FIELDS],
             "downloads": self._downloads.state(),
             "training": services.training.state(),
+            "torch": services.torch.state(),
             **services.lab.states(),
         }
         return fit_to_send(hello)
@@ -277,7 +281,7 @@ class Handlers:
         return [asdict(line) for line in lines]
 
     def _train_options(self, session: Session, arguments: Arguments) -> Any:
-        return training_options(self._services.models, self._services.folder)
+        return self._training_options()
 
     def _train_forecast(self, session: Session, arguments: Arguments) -> Any:
         return forecast_answer(arguments, self._services.models)
@@ -295,7 +299,11 @@ class Handlers:
     def _train_delete(self, session: Session, arguments: Arguments) -> Any:
         self._services.training.require_idle()
         delete_data(self._services.folder, arguments["name"])
-        return training_options(self._services.models, self._services.folder)
+        return self._training_options()
+
+    def _training_options(self) -> Any:
+        services = self._services
+        return training_options(services.models, services.folder, services.torch.problem())
 
     def _preferences(self) -> dict[str, Any]:
         """chosen: the drafters as the page shows them."""

@@ -163,6 +163,7 @@ ARGUMENTS: dict[str, dict[str, Check]] = {
     "train": _TRAINING,
     "train_step": {"step": one_of("stop", "resume", "dismiss")},
     "train_delete": {"name": word},
+    "torch": {"step": one_of("install", "cancel")},
     "lab_start": {
         "target": nullable(word),
         "drafters": many(many(drafter)),

