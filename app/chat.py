@@ -12,8 +12,10 @@ from app.conversations import Conversations, StoredMessage
 from app.exchange.chat_rows import TREE
 from app.names import Names, drafters_in
 from app.preferences import PreferencesFile
+from app.presets import PresetsFile
 from app.session import Event, Session, Sessions
 from app.settings import EARLIER_CHARACTERS
+from app.shelf import Shelf
 from app.thoughts import thought_of
 from app.writing import ReplyStart, Writer
 from engine.data.errors import BadOptionError, RequestError, RunError
@@ -34,9 +36,12 @@ class Chat:
         preferences: PreferencesFile,
         sessions: Sessions,
         names: Names,
+        presets: PresetsFile,
     ) -> None:
         self._engine = engine
         self._store = store
+        self._presets = presets
+        self.shelf = Shelf(store)
         self._preferences = preferences
         self._sessions = sessions
         self._names = names
@@ -80,6 +85,8 @@ class Chat:
             with self._store.atomic():
                 if conversation is None or not self._store.exists(conversation):
                     conversation = self._store.create(text).id
+                    self.shelf.set_own(conversation, self._presets.of_new_chats())
+                self.shelf.name(conversation, text)
                 message = self._store.add_user(conversation, text)
                 start = self._prepare(conversation)
             session.show(conversation, order)
@@ -167,11 +174,13 @@ class Chat:
             raise BadOptionError("that chat is gone; reload the page")
         self.announce()
 
-    def conversations(self, search: str = "", limit: int = FIRST_PAGE) -> dict[str, Any]:
-        """The newest so many that are found, and whether there are more."""
-        found = self._store.find(search, limit + 1)
+    def conversations(
+        self, search: str = "", limit: int = FIRST_PAGE, closed: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """The first so many that are found, and whether there are more; all folders."""
+        found = self._store.find(search, limit + 1, closed)
         items = [asdict(conversation) for conversation in found[:limit]]
-        return {"items": items, "more": len(found) > limit}
+        return {"items": items, "more": len(found) > limit, "folders": self.shelf.folders()}
 
     def announce(self) -> None:
         """In the order of the changes: the last list that pages are told of is the newest."""
@@ -201,13 +210,14 @@ class Chat:
 
     def _prepare(self, conversation: int) -> ReplyStart:
         """The request and the empty reply; part of the change that makes room for it."""
-        settings = self._preferences.current.settings
+        own = self.shelf.own(conversation)
+        settings = own.applied(self._preferences.current.settings)
         earlier: tuple[str, ...] = ()
         if settings.earlier_chats == "on":
             earlier = self._store.texts_of_others(conversation, EARLIER_CHARACTERS)
         loaded = self._engine.loaded
         request = settings.generate_request(
-            _history(self._store.messages(conversation)),
+            own.spoken(_history(self._store.messages(conversation))),
             earlier,
             None if loaded is None else loaded.reasoning,
         )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from app import search
+from app.chat_columns import prepare
 from app.chat_file import advice, open_chat_file, transaction
 from app.wire import WireToken
 from engine.data.documents import sendable
@@ -24,6 +25,7 @@ from engine.data.documents import sendable
 log = logging.getLogger(__name__)
 MessageRole = Literal["user", "assistant"]
 TITLE_LENGTH = 60
+UNTITLED = "New chat"
 Parsed = TypeVar("Parsed", list[Any], dict[str, Any])
 _KEPT = "id, conversation, role, content, tokens, details"
 _LOST_TRACE = "The record of how this reply was drafted is damaged; its text is complete."
@@ -34,6 +36,8 @@ class Conversation:
     id: int
     title: str
     updated: float
+    pinned: int = 0
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class Conversations:
         opened = open_chat_file(path)
         self._connection = opened.connection
         self.problem = opened.problem
+        prepare(self._connection)
         search.prepare(self._connection)
         try:
             self._recover()
@@ -100,17 +105,22 @@ class Conversations:
         self._run("delete from conversations where deleted")
 
     def create(self, first_message: str) -> Conversation:
-        title, now = title_of(first_message) or "New chat", time.time()
+        title, now = title_of(first_message) or UNTITLED, time.time()
         new_id = self._run("insert into conversations (title, updated) values (?, ?)", title, now)
         return Conversation(new_id, title, now)
 
-    def find(self, text: str = "", limit: int = 500) -> tuple[Conversation, ...]:
-        """Newest first; looks in titles and messages, whatever the case."""
+    def find(
+        self, text: str = "", limit: int = 500, closed: Sequence[str] = ()
+    ) -> tuple[Conversation, ...]:
+        """Pinned ones, then those in folders, then the others, each newest first; looks in titles
+        and messages, whatever the case. closed: folders whose chats are left out, unless they are
+        looked for."""
         wanted = search.fold(text)
+        asked = {"wanted": wanted, "limit": limit, "closed": json.dumps(list(closed))}
         with self._lock:
             if wanted:
                 search.catch_up(self._connection)
-            rows = self._connection.execute(search.FIND, {"wanted": wanted, "limit": limit})
+            rows = self._connection.execute(search.FIND, asked)
             return tuple(Conversation(*row) for row in rows)
 
     def exists(self, conversation: int) -> bool:

@@ -24,6 +24,7 @@ from app.model_downloads import DownloadActions, ModelDownloads
 from app.model_service import ModelService
 from app.names import Names
 from app.preferences import PreferencesFile
+from app.preset_actions import PresetActions
 from app.requests import (
     BadRequestError,
     checked_request,
@@ -34,6 +35,7 @@ from app.requests import (
 )
 from app.session import Session, Sessions
 from app.settings_form import FIELDS
+from app.shelf_actions import ShelfActions
 from app.torch_install import TorchInstall
 from app.training import Training
 from app.training_options import (
@@ -75,12 +77,14 @@ class Services:
     departures: Departures
     names: Names
     exchange: Exchange
+    presets: PresetActions
     problems: tuple[str, ...] = ()
 
     @property
     def problem(self) -> str | None:
         """What was wrong with stored files, for the user."""
-        found = (self.chat.problem, self.preferences.problem, self.training.problem)
+        parts = (self.chat, self.preferences, self.presets, self.training)
+        found = (part.problem for part in parts)
         return " ".join(filter(None, (*self.problems, *found))) or None
 
 
@@ -117,6 +121,8 @@ class Handlers:
             "train_delete": self._train_delete,
             **self._downloads.table(),
             **services.torch.table(),
+            **services.presets.table(),
+            **ShelfActions(services.chat).table(),
             **services.lab.table(),
         }
 
@@ -224,7 +230,8 @@ class Handlers:
     def _search(self, session: Session, arguments: Arguments) -> Any:
         wanted = arguments["limit"]
         limit = FIRST_PAGE if wanted is None else min(max(wanted, 1), MOST)
-        return self._services.chat.conversations(arguments["text"], limit)
+        closed = arguments["closed"] or []
+        return self._services.chat.conversations(arguments["text"], limit, closed)
 
     def _rename(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.rename(arguments["conversation"], arguments["title"])

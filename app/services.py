@@ -19,6 +19,8 @@ from app.model_downloads import ModelDownloads
 from app.model_service import ModelService
 from app.names import Names
 from app.preferences import PreferencesFile
+from app.preset_actions import PresetActions
+from app.presets import PresetsFile
 from app.race import Race
 from app.session import Sessions
 from app.torch_install import Installer, TorchInstall
@@ -63,7 +65,8 @@ class Application:
         names = Names(lambda news: sessions.broadcast({"k": "names", "names": news}))
         loading = Loading(engine, preferences, sessions, names)
         training = Training(folder, sessions, trainer)
-        chat = Chat(engine, self._store, preferences, sessions, names)
+        presets = PresetsFile(folder.presets_file)
+        chat = Chat(engine, self._store, preferences, sessions, names, presets)
         self.services = Services(
             chat=chat,
             loading=loading,
@@ -86,6 +89,7 @@ class Application:
             departures=Departures(chat.leave),
             names=names,
             exchange=Exchange(self._store, chat.announce),
+            presets=PresetActions(presets, chat, preferences, loading),
         )
 
     def load_last(self) -> None:
