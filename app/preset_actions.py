@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from app.characters.card import character_of
@@ -20,17 +20,19 @@ Arguments = dict[str, Any]
 
 
 class PresetActions:
+    """file: the presets themselves."""
+
     def __init__(
         self, presets: PresetsFile, chat: Chat, preferences: PreferencesFile, loading: Loading
     ) -> None:
-        self._presets = presets
+        self.file = presets
         self._chat = chat
         self._preferences = preferences
         self._loading = loading
 
     @property
     def problem(self) -> str:
-        return self._presets.problem
+        return self.file.problem
 
     def table(self) -> dict[str, Callable[[Session, Arguments], Any]]:
         return {
@@ -46,7 +48,7 @@ class PresetActions:
         card = card_in(content, name)
         character, own = own_of_character(card, self._preferences.current.settings)
         entries = len(character.lorebook.entries)
-        saved = self._presets.add(character.name, own)
+        saved = self.file.add(character.name, own)
         return {"name": saved, "greetings": len(character.greetings), "entries": entries}
 
     def _set(self, _session: Session, arguments: Arguments) -> Any:
@@ -58,7 +60,7 @@ class PresetActions:
         conversation, name = arguments["conversation"], arguments["preset"]
         if name is None:
             return self._keep(conversation, NOTHING)
-        preset = self._presets.require(name)
+        preset = self.file.require(name)
         if conversation is None and preset.own.card is not None:
             character = character_of(preset.own.card, "")
             begun = self._chat.shelf.begin(character.name, chosen(preset), character.greetings)
@@ -69,18 +71,22 @@ class PresetActions:
     def _save(self, _session: Session, arguments: Arguments) -> Any:
         """What holds in the chat now, under a name."""
         conversation = arguments["conversation"]
-        own = self._own(conversation).changed(self._values(self._own(conversation)))
-        self._presets.save(arguments["name"], own, arguments["over"])
+        now = self._own(conversation)
+        origin = self.file.current.get(now.preset)
+        if now.card is not None and origin is not None and origin.own.card is not None:
+            now = replace(now, card=origin.own.card)  # whole: the chat has only what it needs
+        own = now.changed(self._values(now))
+        self.file.save(arguments["name"], own, arguments["over"])
         return self._state(conversation)
 
     def _step(self, _session: Session, arguments: Arguments) -> Any:
         name, step, to = arguments["name"], arguments["step"], arguments["to"]
         if step == "rename":
-            self._presets.rename(name, to or "")
+            self.file.rename(name, to or "")
         elif step == "delete":
-            self._presets.delete(name)
+            self.file.delete(name)
         else:
-            self._presets.set_default(name)
+            self.file.set_default(name)
         return self._state(arguments["conversation"])
 
     def _keep(self, conversation: int | None, own: OwnSettings) -> Any:
@@ -94,7 +100,7 @@ class PresetActions:
 
     def _own(self, conversation: int | None) -> OwnSettings:
         if conversation is None:
-            return self._presets.of_new_chats()
+            return self.file.of_new_chats()
         return self._chat.shelf.own(conversation)
 
     def _values(self, own: OwnSettings) -> dict[str, Any]:
@@ -103,7 +109,7 @@ class PresetActions:
 
     def _state(self, conversation: int | None) -> dict[str, Any]:
         """own: names of what the chat sets itself. advice: of the loaded model's maker, or None."""
-        own, presets = self._own(conversation), self._presets.current
+        own, presets = self._own(conversation), self.file.current
         character = "" if own.card is None else character_of(own.card, "").name
         return {
             "conversation": conversation,

@@ -5,6 +5,7 @@
    another it is given here. All may use shared/, which knows none of them. */
 
 import { addressed, Chat } from "./chat/chat.js";
+import { ChatSettings } from "./frame/chatsettings.js";
 import { Connection } from "./shared/connection.js";
 import { dressDialogs } from "./frame/dialogs.js";
 import { dressButtons } from "./shared/dom.js";
@@ -72,6 +73,7 @@ class Page {
       toast,
       open: (id) => this.chat.open(id),
       current: () => this.chat.conversation,
+      kept: new Kept(window, "localStorage", "forerun-folders"),
     });
     this.exchange = new Exchange(this.root, {
       session: () => this.connection.session,
@@ -80,6 +82,13 @@ class Page {
     this.settings = new SettingsForm(this.$("#settings-form"), {
       call,
       changed: (values) => this.modelBar.settingsChanged(values),
+    });
+    this.chatSettings = new ChatSettings(this.root, {
+      call,
+      ask,
+      session: () => this.connection.session,
+      current: () => this.chat.conversation,
+      open: (id) => this.chat.open(id),
     });
     this.log = new Log(this.root, { call });
     const target = () => this.modelBar.pair().target;
@@ -139,6 +148,7 @@ class Page {
     });
     this.$("#new-chat").addEventListener("click", () => this.chat.open(null));
     this.$("#open-settings").addEventListener("click", () => this.openSettings());
+    this.$("#open-chat-settings").addEventListener("click", () => this.chatSettings.open());
     this.$("#open-models").addEventListener("click", () => this.openModels());
     this.$("#open-train").addEventListener("click", () => this.openTrain());
     this.$("#open-exchange").addEventListener("click", () => this.exchange.open());
@@ -182,6 +192,7 @@ class Page {
   hello(hello, asked) {
     this.root.hidden = false;
     this.settings.build(hello.fields, hello.preferences.settings);
+    this.chatSettings.build(hello.fields);
     this.settings.fit(hello.engine.loaded?.reasoning);
     this.viewBar.show(hello.preferences.view);
     this.chat.greet(hello.chat, asked);

@@ -33,6 +33,8 @@ def reset(services: Services) -> None:
         services.chat.delete(conversation["id"])
     for download in services.downloads.jobs():
         services.downloads.dismiss(download.id)
+    for preset in services.presets.file.current.items:
+        services.presets.file.delete(preset.name)
     services.preferences.set_settings(asdict(Settings()))
     services.preferences.set_view(asdict(View()))
     load_first(services)
