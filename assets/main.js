@@ -88,7 +88,7 @@ class Page {
       ask,
       session: () => this.connection.session,
       current: () => this.chat.conversation,
-      open: (id) => this.chat.open(id),
+      begin: (id) => this.chat.adopt(id),
     });
     this.log = new Log(this.root, { call });
     const target = () => this.modelBar.pair().target;

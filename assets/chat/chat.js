@@ -255,6 +255,12 @@ export class Chat {
     this.release();
   }
 
+  /** The new chat was begun by something else than a message: what is being written goes along. */
+  adopt(conversation) {
+    this.composer.follow(conversation);
+    return this.open(conversation);
+  }
+
   /** regenerate or edit: true when it was taken. */
   change(action, args) {
     return this.writes(() => this.page.attempt(() => this.page.call(action, args)));

@@ -3,7 +3,7 @@
    A chat that is not begun yet begins with what is chosen here. */
 
 import { h, setText } from "../shared/dom.js";
-import { Latest } from "../shared/requests.js";
+import { InOrder, Latest } from "../shared/requests.js";
 import { PresetList } from "./presets.js";
 import { SettingsForm } from "./settings.js";
 
@@ -18,11 +18,13 @@ const NAMES = [
 ];
 
 export class ChatSettings {
-  /** page: { call, ask, session, current, open(conversation) } */
+  /** page: { call, ask, session, current, begin(conversation): what is being written goes along } */
   constructor(root, page) {
     this.page = page;
     this.requests = new Latest();
+    this.turns = new InOrder();
     this.conversation = null;
+    this.begun = null; // the chat that the first choice for a new one has begun
     this.dialog = root.querySelector("#chat-settings-dialog");
     this.intro = h("p", { class: "group-note" });
     this.problem = h("p", { class: "field-error", role: "alert" });
@@ -73,6 +75,7 @@ export class ChatSettings {
 
   open() {
     this.conversation = this.page.current();
+    this.begun = null;
     this.form.typed.clear();
     if (!this.dialog.open) this.dialog.showModal();
     return this.tell("chat_settings");
@@ -92,14 +95,19 @@ export class ChatSettings {
     }
   }
 
-  async ask(action, args) {
-    const { conversation } = this;
-    const state = await this.page.call(action, { conversation, ...args });
-    if (conversation === null && state.conversation !== null && this.conversation === null) {
-      this.conversation = state.conversation; // it was begun with this choice
-      if (this.page.current() === null) this.page.open(state.conversation);
-    }
-    return state;
+  /** One after the other: the first choice begins the chat that the next one is about. */
+  ask(action, args) {
+    const asked = this.conversation;
+    return this.turns.run(async () => {
+      const conversation = asked ?? this.begun;
+      const state = await this.page.call(action, { conversation, ...args });
+      if (conversation === null && state.conversation !== null) {
+        this.begun = state.conversation;
+        if (this.conversation === null) this.conversation = this.begun;
+        if (this.page.current() === null) this.page.begin(this.begun);
+      }
+      return state;
+    });
   }
 
   /** A field was changed: gives all values. */

@@ -235,7 +235,7 @@ def test_log_and_legend(page: Page) -> None:
     expect(loaded).to_be_hidden()
     expect(page.locator("#log-lines .level-30")).to_be_visible()
     page.select_option("#log-level", "40")
-    expect(page.locator("#log-lines")).to_have_text("No line of this level so far.")
+    expect(page.locator(".log-nothing")).to_have_text("No line of this level so far.")
     page.select_option("#log-level", "0")
     page.keyboard.press("Escape")
     page.click("#open-legend")
