@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
+from app.characters.card import Character
 from app.conversations import Conversations, StoredMessage
 from app.exchange.chat_rows import TREE
 from app.names import Names, drafters_in
@@ -94,6 +95,14 @@ class Chat:
             self._writer.start(session, start)
         self.announce()
         return {"conversation": conversation}
+
+    def greet(self, conversation: int, character: Character) -> None:
+        """A chat that was not begun yet begins with what the character says."""
+        with self._lock:
+            if not self.shelf.greet(conversation, character.name, character.greetings):
+                return
+            self._publish(conversation, {"k": "changed"})
+        self.announce()
 
     def regenerate(self, session: Session, message: int) -> None:
         """Replaces a reply, and what followed it, by a new one."""
@@ -210,6 +219,9 @@ class Chat:
 
     def _prepare(self, conversation: int) -> ReplyStart:
         """The request and the empty reply; part of the change that makes room for it."""
+        history = _history(self._store.messages(conversation))
+        if not history:
+            raise BadOptionError("there is nothing to answer: a greeting is not the model's own")
         own = self.shelf.own(conversation)
         settings = own.applied(self._preferences.current.settings)
         earlier: tuple[str, ...] = ()
@@ -217,7 +229,7 @@ class Chat:
             earlier = self._store.texts_of_others(conversation, EARLIER_CHARACTERS)
         loaded = self._engine.loaded
         request = settings.generate_request(
-            own.spoken(_history(self._store.messages(conversation))),
+            own.spoken(history),
             earlier,
             None if loaded is None else loaded.reasoning,
         )

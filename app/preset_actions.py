@@ -61,12 +61,10 @@ class PresetActions:
         if name is None:
             return self._keep(conversation, NOTHING)
         preset = self.file.require(name)
-        if conversation is None and preset.own.card is not None:
-            character = character_of(preset.own.card, "")
-            begun = self._chat.shelf.begin(character.name, chosen(preset), character.greetings)
-            self._chat.announce()
-            return self._state(begun)
-        return self._keep(conversation, chosen(preset))
+        state = self._keep(conversation, chosen(preset))
+        if preset.own.card is not None:
+            self._chat.greet(state["conversation"], character_of(preset.own.card, ""))
+        return state
 
     def _save(self, _session: Session, arguments: Arguments) -> Any:
         """What holds in the chat now, under a name."""
@@ -92,7 +90,7 @@ class PresetActions:
     def _keep(self, conversation: int | None, own: OwnSettings) -> Any:
         """A chat that is not there yet begins with them."""
         if conversation is None:
-            conversation = self._chat.shelf.begin("", own)
+            conversation = self._chat.shelf.begin(own)
             self._chat.announce()
         else:
             self._chat.shelf.set_own(conversation, own)

@@ -53,17 +53,24 @@ class Shelf:
         change = "update conversations set folder = ? where folder = ?"
         self._set(change, cleaned_folder(new), folder)
 
-    def begin(self, title: str, own: OwnSettings, greetings: Sequence[str] = ()) -> int:
-        """A chat before the user has written anything. greetings: what the assistant says first."""
+    def begin(self, own: OwnSettings) -> int:
+        """A chat before anything was written."""
         with self._store.atomic():
-            conversation = self._store.create(title).id
+            conversation = self._store.create("").id
             self.set_own(conversation, own)
-            for greeting in greetings[:1]:
-                reply = self._store.start_reply(conversation)
-                token: list[Any] = [greeting, "p", None, None, None, None]
-                details = {"model": title, "drafters": [], "notices": []}
-                self._store.save_reply(reply, greeting, [token], details, False)
         return conversation
+
+    def greet(self, conversation: int, name: str, greetings: Sequence[str]) -> bool:
+        """The character says something first, if nothing was written yet; whether it did."""
+        with self._store.atomic():
+            if not greetings or self._store.messages(conversation):
+                return False
+            self._store.rename(conversation, name)
+            reply = self._store.start_reply(conversation)
+            token: list[Any] = [greetings[0], "p", None, None, None, None]
+            details = {"model": name, "drafters": [], "notices": []}
+            self._store.save_reply(reply, greetings[0], [token], details, False)
+        return True
 
     def name(self, conversation: int, first_message: str) -> None:
         """Of a chat that was begun without a message."""

@@ -121,7 +121,7 @@ class _WheelFetch:
                 process.wait()
         wheels = list(folder.glob("*.whl"))
         if process.returncode != 0 or len(wheels) != 1:
-            raise DownloadError(_pip_problem(log.read_text("utf-8", "replace"), requirement))
+            raise DownloadError(pip_problem(log.read_text("utf-8", "replace"), requirement))
         return wheels[0]
 
     def _watch(self, process: subprocess.Popen[bytes], folder: Path) -> None:
@@ -170,7 +170,7 @@ def _pip_environment(folder: Path) -> Mapping[str, str]:
     return os.environ | {"TMPDIR": place, "TEMP": place, "TMP": place}
 
 
-def _pip_problem(log: str, requirement: str) -> str:
+def pip_problem(log: str, requirement: str) -> str:
     """pip's output as one sentence."""
     if "No module named pip" in log:
         return "pip is missing in this environment; install it with `python -m ensurepip`"
@@ -179,4 +179,4 @@ def _pip_problem(log: str, requirement: str) -> str:
     if "No matching distribution" in log or "Could not find a version" in log:
         return f"the package index has no {requirement}"
     errors = [line.removeprefix("ERROR: ") for line in log.splitlines() if "ERROR" in line]
-    return f"pip could not download {requirement}: {errors[-1] if errors else 'no reason given'}"
+    return f"pip could not get {requirement}: {errors[0] if errors else 'no reason given'}"

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import TextIO
 
 from engine.children.speaking import claim_stdout
 from engine.data.shown import shown
+from engine.downloads.wheel_fetch import pip_problem
 from engine.files.disk import tree_bytes
 from engine.train.fitting import TORCH
 
@@ -32,6 +34,7 @@ _DOWNLOADING = re.compile(r"Downloading .*\((?P<size>[\d.]+) (?P<unit>bytes|kB|M
 _UNITS = {"bytes": 1, "kB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
 _LOOK_SECONDS = 0.5
 _LONGEST = 200
+_LAST_LINES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +54,13 @@ class _Follower:
         self._folder = folder
         self._lock = threading.Lock()
         self._now = InstallProgress()
-        self.error = ""
+        self.last: deque[str] = deque(maxlen=_LAST_LINES)
 
     def line(self, text: str) -> None:
         line = shown(text.strip(), _LONGEST)
         if not line:
             return
-        if line.startswith("ERROR: ") or "No module named pip" in line:
-            self.error = line.removeprefix("ERROR: ")
+        self.last.append(line)
         self._tell(line, announced_bytes(line))
 
     def look(self) -> None:
@@ -101,7 +103,7 @@ def install(command: Sequence[str], output: TextIO) -> str:
             code = pip.wait()
         over.set()
         looking.join()
-        return (follower.error or f"pip ended with code {code}") if code else ""
+        return pip_problem("\n".join(follower.last), TORCH) if code else ""
 
 
 def _look(follower: _Follower, over: threading.Event) -> None:

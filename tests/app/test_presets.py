@@ -135,6 +135,31 @@ def test_a_character_begins_a_chat_with_its_greeting(
     assert kept["card"] == V2
 
 
+def test_a_character_greets_in_a_chat_that_was_begun_by_a_setting_but_not_in_another(
+    page: Page, application: Application
+) -> None:
+    application.services.presets.take(card_png(), "ada.png")
+    begun = ask(page, "chat_set", conversation=None, changes={"top_k": 5})["conversation"]
+    ask(page, "chat_preset", conversation=begun, preset="Ada")
+    ask(page, "chat_preset", conversation=begun, preset="Ada")
+    assert len(ask(page, "open", conversation=begun)["messages"]) == 1 and titles(page) == ["Ada"]
+    written = page.send("hello")
+    page.wait_for("end")
+    ask(page, "chat_preset", conversation=written, preset="Ada")
+    assert len(ask(page, "open", conversation=written)["messages"]) == 2
+
+
+def test_a_greeting_stays_when_it_cannot_be_written_again(
+    page: Page, application: Application
+) -> None:
+    application.services.presets.take(card_png(), "ada.png")
+    begun = ask(page, "chat_preset", conversation=None, preset="Ada")["conversation"]
+    ask(page, "chat_set", conversation=begun, changes={"system_prompt": None})
+    (greeting,) = ask(page, "open", conversation=begun)["messages"]
+    assert "a greeting is not" in refused(page, "regenerate", message=greeting["id"])
+    assert ask(page, "open", conversation=begun)["messages"] == [greeting]
+
+
 def test_presets_on_disk_are_checked(tmp_path: Path) -> None:
     path = tmp_path / "presets.json"
     for wrong in (

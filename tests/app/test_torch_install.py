@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import sys
+import threading
+import zipfile
 from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psutil
@@ -14,7 +18,7 @@ import pytest
 from app.session import Sessions
 from app.torch_install import Installer, TorchInstall
 from engine.data.errors import RequestError
-from engine.train.torch_install import announced_bytes, install
+from engine.train.torch_install import PIP, announced_bytes, install
 
 WAIT = 60.0
 
@@ -65,6 +69,10 @@ def test_one_at_a_time_and_cancel_leaves_nothing_running(torch: TorchInstall, ma
     assert not [one for one in psutil.Process().children(True) if str(mark) in one.cmdline()]
 
 
+class SilentFiles(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
 def run_pip(script: str) -> tuple[str, list[dict[str, object]]]:
     output = io.StringIO()
     problem = install((sys.executable, "-c", script), output)
@@ -88,10 +96,49 @@ def test_what_pip_writes_becomes_progress() -> None:
     ]
 
 
+def wheel(folder: Path) -> None:
+    """The smallest that pip installs."""
+    info = "torch-2.13.0.dist-info"
+    with zipfile.ZipFile(folder / "torch-2.13.0-py3-none-any.whl", "w") as archive:
+        archive.writestr("torch/__init__.py", "")
+        archive.writestr("torch/weights.bin", bytes(3_000_000))
+        archive.writestr(
+            f"{info}/METADATA", "Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0\n"
+        )
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{info}/RECORD", "")
+
+
+def test_pip_itself_installs_from_an_index(tmp_path: Path) -> None:
+    """Into a folder of its own: nothing of this environment is touched."""
+    index, target = tmp_path / "simple" / "torch", tmp_path / "target"
+    index.mkdir(parents=True)
+    wheel(index)
+    handler = functools.partial(SilentFiles, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        own = ("--isolated", "--index-url", f"http://127.0.0.1:{server.server_port}/simple")
+        output = io.StringIO()
+        problem = install((*PIP, *own, "--target", str(target)), output)
+        assert problem == "", output.getvalue()
+        next(index.glob("*.whl")).unlink()
+        missing = install((*PIP, *own, "--target", str(tmp_path / "other")), io.StringIO())
+        assert "torch==2.13.0" in missing
+        server.shutdown()
+    told = [json.loads(line) for line in output.getvalue().splitlines()]
+    assert (target / "torch" / "weights.bin").stat().st_size == 3_000_000
+    assert told[-1]["announced"] > 2_000_000
+    assert any(line["text"].startswith("Installing collected packages") for line in told)
+
+
 def test_why_pip_failed_is_told() -> None:
-    problem, _ = run_pip("print('ERROR: No matching distribution'); raise SystemExit(1)")
-    assert problem == "No matching distribution"
-    assert run_pip("raise SystemExit(3)")[0] == "pip ended with code 3"
+    lost = "print('ERROR: the disk is full'); raise SystemExit(1)"
+    assert run_pip(lost)[0] == "pip could not get torch==2.13.0: the disk is full"
+    away = "print('WARNING: Retrying after NewConnectionError'); raise SystemExit(1)"
+    assert "does not answer" in run_pip(away)[0]
+    assert run_pip("raise SystemExit(3)")[0].endswith("no reason given")
 
 
 @pytest.mark.parametrize(
