@@ -129,12 +129,12 @@ class Conversations:
 
     def rename(self, conversation: int, title: str) -> bool:
         """False when it is gone."""
-        return self._change("update conversations set title = ? where id = ?", title, conversation)
+        return self.change("update conversations set title = ? where id = ?", title, conversation)
 
     def set_deleted(self, conversation: int, deleted: bool) -> bool:
         """Deleting can be undone until the next start; False when it is gone."""
         change = "update conversations set deleted = ? where id = ?"
-        return self._change(change, deleted, conversation)
+        return self.change(change, deleted, conversation)
 
     def messages(self, conversation: int) -> tuple[StoredMessage, ...]:
         rows = self._all(
@@ -256,7 +256,8 @@ class Conversations:
     def _touch(self, conversation: int) -> None:
         self._run("update conversations set updated = ? where id = ?", time.time(), conversation)
 
-    def _change(self, statement: str, *values: Any) -> bool:
+    def change(self, statement: str, *values: Any) -> bool:
+        """One statement; whether it has changed a row."""
         with self._lock, closing(self._connection.execute(statement, values)) as cursor:
             return cursor.rowcount > 0
 

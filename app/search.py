@@ -28,7 +28,7 @@ select id, title, updated, pinned, folder from conversations c where not deleted
         select 1 from messages m left join folded_messages f on f.message = m.id
         where m.conversation = c.id and instr(coalesce(f.folded, fold(m.content)), :wanted)
     )
-) order by pinned desc, not pinned and folder = '', iif(pinned, '', fold(folder)),
+) order by pinned desc, not pinned and folder = '', iif(pinned or folder = '', '', fold(folder)),
   iif(pinned, '', folder), updated desc, id desc limit :limit
 """
 """A reply that is being written is folded as it is."""

@@ -74,12 +74,13 @@ class Shelf:
 
     def name(self, conversation: int, first_message: str) -> None:
         """Of a chat that was begun without a message."""
-        with self._store.reading() as connection:
-            connection.execute(
-                "update conversations set title = ? where id = ? and title = ? and not exists"
-                " (select 1 from messages where conversation = conversations.id)",
-                (title_of(first_message), conversation, UNTITLED),
-            )
+        self._store.change(
+            "update conversations set title = ? where id = ? and title = ? and not exists"
+            " (select 1 from messages where conversation = conversations.id)",
+            title_of(first_message),
+            conversation,
+            UNTITLED,
+        )
 
     def folders(self) -> list[dict[str, str | int]]:
         """Names in order, and how many chats are in each."""
@@ -91,9 +92,8 @@ class Shelf:
         return [{"name": name, "count": count} for name, count in rows]
 
     def _set(self, change: str, *values: object) -> None:
-        with self._store.reading() as connection:
-            if not connection.execute(change, values).rowcount:
-                raise BadOptionError("that chat is gone; reload the page")
+        if not self._store.change(change, *values):
+            raise BadOptionError("that chat is gone; reload the page")
 
 
 def cleaned_folder(name: str) -> str:

@@ -21,6 +21,11 @@ export class ClosedFolders {
     return this.names.has(name);
   }
 
+  /** Whether one of these folders is closed. */
+  anyOf(folders = []) {
+    return folders.some(({ name }) => this.names.has(name));
+  }
+
   get all() {
     return [...this.names];
   }

@@ -52,7 +52,7 @@ export class Sidebar {
 
   /** The list has changed on the server: it sends the beginning of the whole. */
   changed(found) {
-    if (this.search.value.trim() || this.limit > PAGE || this.closed.all.length) {
+    if (this.search.value.trim() || this.limit > PAGE || this.closed.anyOf(found.folders)) {
       this.find();
       return;
     }
