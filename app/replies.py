@@ -9,6 +9,7 @@ from typing import Any, assert_never
 
 from app.chat_file import advice
 from app.conversations import Conversations
+from app.copied import copied_runs
 from app.session import Event
 from app.thoughts import LiveThought, answer_of
 from app.wire import WireEncoder, WireToken
@@ -129,6 +130,10 @@ class LiveReply:
         thought = self._thought.add(trace)
         if thought is not None:
             self.details["reasoning"] = event["reasoning"] = thought
+        copied = copied_runs(trace, len(self.tokens))
+        if copied:
+            self.details.setdefault("copied", []).extend(copied)
+            event["copied"] = copied
         self.tokens.extend(added)
         if len(self._encoder.drafters) != known_drafters:
             self.details["drafters"] = event["drafters"] = list(self._encoder.drafters)
