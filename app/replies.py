@@ -15,6 +15,7 @@ from app.thoughts import LiveThought, answer_of
 from app.wire import WireEncoder, WireToken
 from engine.data.errors import EngineError
 from engine.data.events import Finished, Notice, PromptProgress, Queued, RunEvent
+from engine.data.request import GenerateRequest
 from engine.data.rounds import RoundTrace
 from engine.data.stats import StatsCounter
 
@@ -160,3 +161,13 @@ class LiveReply:
         if self._first_round_at is not None:
             figures["prefill_seconds"] = self._first_round_at - self._started
         return figures
+
+
+def verified_by(request: GenerateRequest) -> dict[str, Any]:
+    """What decides the rule that drafts are verified by: `details.verified`."""
+    drafting = request.drafting
+    return {
+        "greedy": request.sampling.temperature == 0.0,
+        "coupling": drafting.coupling,
+        "acceptance": drafting.acceptance,
+    }

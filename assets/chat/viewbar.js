@@ -3,6 +3,7 @@
 import { h } from "../shared/dom.js";
 import { nameOf, onNames } from "../shared/names.js";
 import { DRAFTER_SLOTS } from "./painter.js";
+import { LEVELS } from "./levels.js";
 import { KINDS, LEGEND } from "./words.js";
 
 const THEMES = ["system", "light", "dark"];
@@ -94,6 +95,9 @@ export class ViewBar {
     const marks = [];
     if (colour === "outcome") {
       for (const { name } of Object.values(KINDS)) marks.push([name, `token ${name}`]);
+    } else if (colour === "predictability") {
+      for (const { name, label } of LEVELS) marks.push([`${name} (${label})`, `token ${name}`]);
+      marks.push(["not known", "token unknown"]);
     } else if (colour === "drafter") {
       const named = this.drafters.length ? this.drafters : [];
       named.forEach((name, slot) =>
