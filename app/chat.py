@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from app.settings import EARLIER_CHARACTERS
 from app.thoughts import thought_of
 from app.writing import ReplyStart, Writer
 from engine.data.errors import BadOptionError, RequestError, RunError
-from engine.data.request import Message
+from engine.data.request import GenerateRequest, Message
 from engine.process.protocols import Generator
 
 FIRST_PAGE = 200
@@ -201,17 +201,27 @@ class Chat:
 
     def _prepare(self, conversation: int) -> ReplyStart:
         """The request and the empty reply; part of the change that makes room for it."""
-        settings = self._preferences.current.settings
         earlier: tuple[str, ...] = ()
-        if settings.earlier_chats == "on":
+        if self._preferences.current.settings.earlier_chats == "on":
             earlier = self._store.texts_of_others(conversation, EARLIER_CHARACTERS)
-        loaded = self._engine.loaded
-        request = settings.generate_request(
-            _history(self._store.messages(conversation)),
-            earlier,
-            None if loaded is None else loaded.reasoning,
-        )
+        request = self._generate_request(_history(self._store.messages(conversation)), earlier)
         return ReplyStart(conversation, self._store.start_reply(conversation), request)
+
+    def request_with(self, conversation: int | None, text: str) -> GenerateRequest | None:
+        """What would be asked of the engine if the text were sent there now, without the texts of
+        other chats, which the target never reads. None where nothing is left to ask."""
+        with self._lock:
+            known = conversation is not None and self._store.exists(conversation)
+            stored = self._store.messages(conversation) if known and conversation else ()
+        history = (*_history(stored), *([Message("user", text)] if text.strip() else []))
+        return self._generate_request(_joined(history)) if history else None
+
+    def _generate_request(
+        self, history: tuple[Message, ...], earlier: tuple[str, ...] = ()
+    ) -> GenerateRequest:
+        loaded = self._engine.loaded
+        reasoning = None if loaded is None else loaded.reasoning
+        return self._preferences.current.settings.generate_request(history, earlier, reasoning)
 
     def _drawn(self, message: StoredMessage) -> dict[str, Any]:
         """A reply in memory is further than its stored form; no other one is being written.
@@ -245,12 +255,19 @@ def _history(messages: Sequence[StoredMessage]) -> tuple[Message, ...]:
             told.append(message)
         elif message.details.get("error", {}).get("kind") == "ContextLengthError":
             told.pop()
+    return _joined(
+        Message(message.role, message.content, thought_of(message.tokens, message.details))
+        for message in told
+    )
+
+
+def _joined(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """One message of each role in turn; of several that are joined, the first one's thoughts."""
     history: list[Message] = []
-    for message in told:
+    for message in messages:
         if history and history[-1].role == message.role:
             joined = f"{history[-1].content}\n\n{message.content}"
             history[-1] = Message(message.role, joined)
         else:
-            thought = thought_of(message.tokens, message.details)
-            history.append(Message(message.role, message.content, thought))
+            history.append(message)
     return tuple(history)

@@ -79,7 +79,10 @@ class Page {
     });
     this.settings = new SettingsForm(this.$("#settings-form"), {
       call,
-      changed: (values) => this.modelBar.settingsChanged(values),
+      changed: (values) => {
+        this.modelBar.settingsChanged(values);
+        this.chat.meter.refresh();
+      },
     });
     this.log = new Log(this.root, { call });
     const target = () => this.modelBar.pair().target;
@@ -209,6 +212,7 @@ class Page {
   engineChanged(engine) {
     this.modelBar.show(engine);
     this.settings.fit(engine.loaded?.reasoning);
+    this.chat.meter.refresh();
     this.drawWelcome();
   }
 
