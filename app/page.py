@@ -30,7 +30,8 @@ page.then(({ mount }) => mount({ element, server, follow,
 # Later sheets overrule earlier ones: narrow pages rearrange what the others have laid out.
 STYLES = (
     "base", "sidebar", "modelbar", "viewbar", "transcript", "markdown", "tokens", "composer",
-    "figures", "dialogs", "training", "rendering", "narrow", "lab", "exchange", "contextmeter",
+    "figures", "dialogs", "training", "rendering", "narrow", "head", "lab", "exchange",
+    "versions", "scripts", "access", "contextmeter",
 )  # fmt: skip
 
 HEAD = f"""
