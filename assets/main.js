@@ -94,7 +94,10 @@ class Page {
     });
     this.settings = new SettingsForm(this.$("#settings-form"), {
       call,
-      changed: (values) => this.modelBar.settingsChanged(values),
+      changed: (values) => {
+        this.modelBar.settingsChanged(values);
+        this.chat.meter.refresh();
+      },
     });
     this.chatSettings = new ChatSettings(this.root, {
       call,
@@ -258,6 +261,7 @@ class Page {
   engineChanged(engine) {
     this.modelBar.show(engine);
     this.settings.fit(engine.loaded?.reasoning);
+    this.chat.meter.refresh();
     this.drawWelcome();
   }
 
