@@ -76,6 +76,9 @@ HOSTILE = """<img src=x onerror="window.pwned=1"> <script>window.pwned=2</script
 
 PLAIN = "Hello! This is a short reply from a script, with a few words to look at.\n"
 
+PLAIN_SECONDS = 0.012
+"""Of a pass over a single token; rounds with drafts pay by it."""
+
 SLOW_PACE = 40
 """Tokens a second of a reply to a message with the word "slowly"."""
 
@@ -155,7 +158,8 @@ def _round(
     p = round(chance.uniform(0.1, 1), 3)
     emitted.append(EmittedToken(99, words[at + kept], last, None, p, None, None))
     seconds = RoundSeconds(0.004 * depth, 0.012, 0.001)
-    return RoundTrace(number, at, tuple(proposed), tuple(emitted), seconds, depth == 0)
+    trace = RoundTrace(number, at, tuple(proposed), tuple(emitted), seconds, depth == 0)
+    return replace(trace, plain=PLAIN_SECONDS)
 
 
 TREE = (
