@@ -31,6 +31,7 @@ page.then(({ mount }) => mount({ element, server, follow,
 STYLES = (
     "base", "sidebar", "modelbar", "viewbar", "transcript", "markdown", "tokens", "composer",
     "figures", "dialogs", "training", "rendering", "narrow", "lab", "exchange",
+    "replay",
 )  # fmt: skip
 
 HEAD = f"""

@@ -18,6 +18,7 @@ import { ModelBar } from "./models/modelbar.js";
 import { Models } from "./models/models.js";
 import { learnNames } from "./shared/names.js";
 import { InOrder } from "./shared/requests.js";
+import { Replay } from "./chat/replay.js";
 import { SettingsForm } from "./frame/settings.js";
 import { Sidebar } from "./frame/sidebar.js";
 import { Kept } from "./shared/storage.js";
@@ -98,12 +99,14 @@ class Page {
   /** The chat, and what shows its replies. */
   buildConversation({ call, attempt }) {
     this.figures = new Figures(this.$("#figures"));
+    this.replay = new Replay(this.$("#replay-dialog"), this.$("#replay-body"));
     this.transcript = new Transcript(
       { scroller: this.$("#transcript"), list: this.$("#messages"), toEnd: this.$("#to-end") },
       {
         regenerate: (id) => this.chat.change("regenerate", { message: id }),
         edit: (id, text) => this.chat.change("edit", { message: id, text }),
         showFigures: (entry) => this.showFigures(entry),
+        replay: (entry) => this.replay.open(entry),
         newChat: () => this.chat.open(null),
         openSettings: (field) => this.openSettings(field),
         trim: (id) => this.trim(id),
@@ -235,7 +238,7 @@ class Page {
 
   showFigures(entry) {
     this.viewBar.setDrafters(entry.details.drafters ?? []);
-    this.figures.show(entry.details.stats, "The reply you chose");
+    this.figures.show(entry.details.stats, "The reply you chose", entry.details.payoff);
     this.surroundings.openDrawer("panel");
   }
 

@@ -103,7 +103,7 @@ export class Chat {
     changed();
   }
 
-  tokens({ m, at, add, stats, ...told }) {
+  tokens({ m, at, add, stats, payoff, ...told }) {
     const { transcript, figures, viewBar } = this.page;
     if (!transcript.push(m, at, add, told)) {
       this.open(this.conversation);
@@ -112,7 +112,7 @@ export class Chat {
     if (told.drafters) viewBar.setDrafters(told.drafters);
     if (stats) {
       figures.setProgress(null);
-      figures.show(stats, "This reply, live");
+      figures.show(stats, "This reply, live", payoff);
     }
   }
 
@@ -121,7 +121,7 @@ export class Chat {
     transcript.end(m, details);
     this.setWriting(null);
     figures.setProgress(null);
-    figures.show(details.stats, "The last reply");
+    figures.show(details.stats, "The last reply", details.payoff);
     const text = transcript.messages.get(m)?.reply.source.text ?? "";
     setText(this.announcer, text ? `Reply: ${text}` : (details.error?.message ?? ""));
   }
@@ -160,7 +160,8 @@ export class Chat {
     const replies = messages.filter((message) => message.role === "assistant");
     viewBar.setDrafters([...new Set(replies.flatMap((reply) => reply.details.drafters ?? []))]);
     figures.clear();
-    if (replies.length) figures.show(replies.at(-1).details.stats, "The last reply");
+    const latest = replies.at(-1)?.details;
+    if (latest) figures.show(latest.stats, "The last reply", latest.payoff);
     this.keepAddress();
     changed();
     this.release();

@@ -2,6 +2,7 @@
 
 import { copyText, h, iconButton } from "../shared/dom.js";
 import { count, length, rate, seconds, share } from "../shared/format.js";
+import { footerTextOf } from "./payoff.js";
 import { FINISHES } from "./words.js";
 
 const NOT_EXACT =
@@ -12,7 +13,7 @@ const IDENTICAL =
   "Every token was computed with passes that agree bit for bit, so the text does not depend on " +
   "drafts";
 
-/** actions: { showFigures(entry), regenerate(id) } */
+/** actions: { showFigures(entry), replay(entry), regenerate(id) } */
 export function footerOf(entry, actions) {
   const text = entry.reply.source.text;
   const figures = h("div", { class: "reply-figures" });
@@ -23,6 +24,7 @@ export function footerOf(entry, actions) {
     "div",
     { class: "message-buttons" },
     iconButton("chart", "Show the figures of this reply", () => actions.showFigures(entry)),
+    iconButton("play", "Replay how this reply was written", () => actions.replay(entry)),
     iconButton("redo", "Write this reply again", () => actions.regenerate(entry.id)),
     iconButton("copy", "Copy", (event) => copyText(text, event.currentTarget)),
   );
@@ -49,7 +51,7 @@ function speedOf(stats) {
 function figuresOf(details) {
   const { stats, finish, seed, prompt_tokens: prompt, reused_prompt_tokens: reused } = details;
   const began = Boolean(stats?.rounds);
-  const figures = began ? speedOf(stats) : [];
+  const figures = began ? [...footerTextOf(details.payoff), ...speedOf(stats)] : [];
   if (began && prompt !== undefined) {
     const kept = reused ? `, ${count(reused)} reused` : "";
     const title = `Prompt of ${count(prompt)} tokens; ${count(reused)} were in memory already`;

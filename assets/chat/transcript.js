@@ -11,7 +11,7 @@ const NEAR_END = 48;
 const AT_END = 1;
 
 export class Transcript {
-  /** actions: { regenerate, edit, showFigures, newChat, openSettings, trim, canTrim, saveAgain,
+  /** actions: { regenerate, edit, showFigures, replay, newChat, openSettings, trim, canTrim, saveAgain,
       bringBack } */
   constructor({ scroller, list, toEnd }, actions) {
     this.scroller = scroller;
