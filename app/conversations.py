@@ -159,6 +159,16 @@ class Conversations:
         )
         return tuple(str(row[0]) for row in rows)
 
+    def recent_details(self, limit: int) -> tuple[dict[str, Any], ...]:
+        """Of the last complete replies, newest first, in all conversations that are kept."""
+        rows = self._all(
+            "select m.details from messages m join conversations c on c.id = m.conversation"
+            " where m.role = 'assistant' and not m.streaming and not c.deleted"
+            " order by m.id desc limit ?",
+            limit,
+        )
+        return tuple(_read_details(row[0]) for row in rows)
+
     def add_user(self, conversation: int, content: str) -> int:
         self._touch(conversation)
         return self._run(

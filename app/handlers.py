@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from app.advice import Advisor
 from app.chat import FIRST_PAGE, Chat
 from app.chat_file import advice
 from app.choices import drafter_options, target_options
@@ -73,6 +74,7 @@ class Services:
     departures: Departures
     names: Names
     exchange: Exchange
+    advisor: Advisor
     problems: tuple[str, ...] = ()
 
     @property
@@ -92,6 +94,7 @@ class Handlers:
             "open": self._open,
             "send": self._send,
             "stop": self._stop,
+            "advise": self._advise,
             "regenerate": self._regenerate,
             "edit": self._edit,
             "bring_back": self._bring_back,
@@ -204,6 +207,9 @@ class Handlers:
 
     def _stop(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.stop(arguments["conversation"])
+
+    def _advise(self, session: Session, arguments: Arguments) -> Any:
+        return self._services.advisor.of(arguments["conversation"])
 
     def _regenerate(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.regenerate(session, arguments["message"])

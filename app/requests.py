@@ -139,6 +139,7 @@ ARGUMENTS: dict[str, dict[str, Check]] = {
         "order": Optional(whole),
     },
     "stop": {"conversation": identity},
+    "advise": {"conversation": identity},
     "regenerate": {"message": identity},
     "bring_back": {"message": identity},
     "save_again": {},

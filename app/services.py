@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
+from app.advice import Advisor
 from app.chat import Chat
 from app.choices import target_options
 from app.conversations import Conversations
@@ -83,6 +84,7 @@ class Application:
             departures=Departures(chat.leave),
             names=names,
             exchange=Exchange(self._store, chat.announce),
+            advisor=Advisor(self._store, models, loading, preferences, names),
         )
 
     def load_last(self) -> None:

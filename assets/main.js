@@ -4,6 +4,7 @@
    measure/, training/, and frame/ around them. None knows another one: what a part needs of
    another it is given here. All may use shared/, which knows none of them. */
 
+import { Advice } from "./chat/advice.js";
 import { addressed, Chat } from "./chat/chat.js";
 import { Connection } from "./shared/connection.js";
 import { dressDialogs } from "./frame/dialogs.js";
@@ -123,11 +124,18 @@ class Page {
       changed: (changes) => views.run(() => attempt(() => call("view", { changes }))),
       viewChanged: (view) => this.transcript.setView(view),
     });
+    this.advice = new Advice({
+      call,
+      act: (advice) => this.follow(advice),
+      offered: new Kept(window, "localStorage", "forerun-drafter-offered"),
+      closed: new Kept(window, "sessionStorage", "forerun-advice-closed"),
+    });
     const { root, transcript, figures, viewBar } = this;
     this.chat = new Chat({
       ...{ root, call, attempt, transcript, figures, viewBar },
       drafts: new Drafts(new Kept(window, "localStorage", "forerun-drafts")),
       changed: () => this.drawWelcome(),
+      advise: (conversation, entry) => this.advice.consider(conversation, entry),
       chosen: () => {
         this.sidebar.markCurrent();
         this.surroundings.closeDrawers();
@@ -240,6 +248,19 @@ class Page {
     this.viewBar.setDrafters(entry.details.drafters ?? []);
     this.figures.show(entry.details.stats, "The reply you chose", entry.details.payoff);
     this.surroundings.openDrawer("panel");
+  }
+
+  /** Do what an advice says, and tell what was done. */
+  async follow({ step, value, label, target }) {
+    if (step === "download") {
+      await this.openModels(value);
+    } else if (step === "off") {
+      const done = await this.attempt(() => this.settings.change({ speculate: "off" }));
+      if (done) this.surroundings.toast("Replies are written without drafts now (Settings).");
+    } else {
+      this.surroundings.toast(`Loading the target with ${label}.`);
+      await this.use(target, value);
+    }
   }
 
   async trim(message) {

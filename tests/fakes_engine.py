@@ -79,6 +79,9 @@ PLAIN = "Hello! This is a short reply from a script, with a few words to look at
 PLAIN_SECONDS = 0.012
 """Of a pass over a single token; rounds with drafts pay by it."""
 
+DEAR = RoundSeconds(0.2, 0.03, 0.001)
+"""Of a round of a reply to a message with the word "dear"."""
+
 SLOW_PACE = 40
 """Tokens a second of a reply to a message with the word "slowly"."""
 
@@ -335,6 +338,8 @@ class FakeEngine:
             rounds = thinking_script(text, drafts=drafts)
         if "branches" in asked:
             rounds = tree_script()
+        if "dear" in asked:
+            rounds = [replace(one, seconds=DEAR) for one in rounds]
         pace = SLOW_PACE if "slowly" in asked else self.pace
         counter, started, emitted = StatsCounter(0.04), time.perf_counter(), 0
         tokens: list[EmittedToken] = []

@@ -19,7 +19,8 @@ const EVENTS = new Set([
 
 export class Chat {
   /**
-   * page: { root, call, attempt, transcript, figures, viewBar, drafts, changed(), chosen() }.
+   * page: { root, call, attempt, transcript, figures, viewBar, drafts, changed(), chosen(),
+   * advise(conversation, entry) }.
    * changed: messages came or went. chosen: another conversation is the current one.
    */
   constructor(page) {
@@ -123,6 +124,7 @@ export class Chat {
     figures.setProgress(null);
     figures.show(details.stats, "The last reply", details.payoff);
     const text = transcript.messages.get(m)?.reply.source.text ?? "";
+    this.page.advise(this.conversation, transcript.messages.get(m));
     setText(this.announcer, text ? `Reply: ${text}` : (details.error?.message ?? ""));
   }
 
@@ -164,6 +166,7 @@ export class Chat {
     if (latest) figures.show(latest.stats, "The last reply", latest.payoff);
     this.keepAddress();
     changed();
+    if (!last?.streaming) this.page.advise(conversation, transcript.messages.get(last?.id) ?? null);
     this.release();
   }
 

@@ -35,5 +35,5 @@ const paceText = (speed) => (speed >= 1 ? "faster than plain here" : "as fast as
 /** Why drafts of a reply did not pay; "" where they did, where that is not sure, or it is short. */
 export function whyNot({ payoff, stats }) {
   const sure = payoff && payoff.high !== null && payoff.high < 1;
-  return sure && stats.emitted >= WORTH_A_WORD ? payoff.why : "";
+  return sure && stats?.emitted >= WORTH_A_WORD ? payoff.why : "";
 }

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from engine.control.speedup import most_speedup, pass_ratios, student
+from engine.control.speedup import HURTS, most_speedup, pass_ratios, student
 from engine.data.rounds import RoundTrace
 
 FEWEST_ROUNDS = 8
@@ -107,7 +107,7 @@ class PayoffMeter:
         mean, high = math.exp(held), math.exp(held + half)
         if most is not None:
             high = max(mean, min(high, most))
-        why = "" if mean >= 1.0 else self._why(draft)
+        why = self._why(draft) if mean <= HURTS else ""
         return Payoff(mean, math.exp(held - half), high, taken * (mean - 1.0), token, why)
 
     def _ratios(self) -> dict[int, float]:
@@ -116,11 +116,15 @@ class PayoffMeter:
         return pass_ratios([*((1, one.one) for one in self._rounds), *wide])
 
     def _doubt(self) -> float:
-        """Of T(1), as a share: how much it moved, where it stands for what was not measured."""
-        ones = [one.one for one in self._rounds]
-        mean = statistics.fmean(ones)
-        moved = math.sqrt(sum((one - mean) ** 2 for one in ones)) / len(ones)
-        return max(_LEAST_DOUBT, moved / mean)
+        """Of what plain decoding takes, as a share: how much T(1) moved meanwhile, for the rounds
+        in which it is not measured itself."""
+        wide = [one for one in self._rounds if one.width > 1]
+        if not wide:
+            return 0.0
+        mean = statistics.fmean(one.one for one in wide)
+        moved = math.sqrt(statistics.fmean((one.one - mean) ** 2 for one in wide)) / mean
+        part = sum(one.plain for one in wide) / sum(one.plain for one in self._rounds)
+        return part * max(_LEAST_DOUBT, moved)
 
     def _why(self, draft: float) -> str:
         """The largest cause, in numbers."""
