@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from app.advice import Advisor
 from app.branch_actions import branch_actions
 from app.chat import FIRST_PAGE, Chat
 from app.chat_file import advice
@@ -81,6 +82,7 @@ class Services:
     exchange: Exchange
     presets: PresetActions
     meter: ContextMeter
+    advisor: Advisor
     problems: tuple[str, ...] = ()
 
     @property
@@ -102,6 +104,7 @@ class Handlers:
             "send": self._send,
             "count": self._count,
             "stop": self._stop,
+            "advise": self._advise,
             "save_again": self._save_again,
             "search": self._search,
             "rename": self._rename,
@@ -220,6 +223,9 @@ class Handlers:
 
     def _stop(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.stop(arguments["conversation"])
+
+    def _advise(self, session: Session, arguments: Arguments) -> Any:
+        return self._services.advisor.of(arguments["conversation"])
 
     def _save_again(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.save_again()

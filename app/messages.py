@@ -21,7 +21,13 @@ from app.message_tree import (
     subtree,
     versions_along,
 )
-from app.stored_message import COLUMNS, MessageRole, StoredMessage, stored_message
+from app.stored_message import (
+    COLUMNS,
+    MessageRole,
+    StoredMessage,
+    parsed_details,
+    stored_message,
+)
 from app.wire import WireToken
 from engine.data.documents import compact_json, sendable
 
@@ -115,6 +121,16 @@ class Messages(ChatStore):
                 {"but": -1, "limit": limit},
             ).fetchall()
         return tuple(str(row[0]) for row in rows)
+
+    def recent_details(self, limit: int) -> tuple[dict[str, Any], ...]:
+        """Of the last complete replies, newest first, in all conversations that are kept."""
+        rows = self._all(
+            "select m.details from messages m join conversations c on c.id = m.conversation"
+            " where m.role = 'assistant' and not m.streaming and not m.deleted and not c.deleted"
+            " order by m.id desc limit ?",
+            limit,
+        )
+        return tuple(parsed_details(row[0]) for row in rows)
 
     # Writing
 

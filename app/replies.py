@@ -10,9 +10,11 @@ from typing import Any, assert_never
 from app.chat_file import advice
 from app.conversations import Conversations
 from app.copied import copied_runs
+from app.round_times import round_times
 from app.session import Event
 from app.thoughts import LiveThought, answer_of
 from app.wire import WireEncoder, WireToken
+from engine.control.payoff import PayoffMeter
 from engine.data.errors import EngineError
 from engine.data.events import Finished, Notice, PromptProgress, Queued, RunEvent
 from engine.data.request import GenerateRequest
@@ -40,6 +42,7 @@ class LiveReply:
         self._encoder = WireEncoder()
         self._thought = LiveThought()
         self._counter = StatsCounter()
+        self._payoff = PayoffMeter()
         self._started = time.monotonic()
         self._first_round_at: float | None = None
         self._saved_at = self._figures_at = 0.0
@@ -76,6 +79,7 @@ class LiveReply:
         self.finished = True
         self.details["finish"] = finish
         self.details.setdefault("stats", self._figures())
+        self._compare()
         self.save()
         return self.ended()
 
@@ -108,6 +112,8 @@ class LiveReply:
         if self._first_round_at is None:
             self._first_round_at = now
         self._counter.add(trace)
+        self._payoff.add(trace)
+        self.details.setdefault("rounds", []).append(round_times(trace))
         known_drafters = len(self._encoder.drafters)
         added = self._encoder.encode(trace)
         event: Event = {"k": "tok", "m": self.message, "at": len(self.tokens), "add": added}
@@ -124,6 +130,9 @@ class LiveReply:
         if now - self._figures_at >= FIGURES_INTERVAL:
             self._figures_at = now
             event["stats"] = self._figures()
+            self._compare()
+            if "payoff" in self.details:
+                event["payoff"] = self.details["payoff"]
         return event
 
     def _finish(self, event: Finished) -> Event:
@@ -138,6 +147,12 @@ class LiveReply:
         if event.identical:
             self.details["identical"] = True
         return self.end(event.finish)
+
+    def _compare(self) -> None:
+        """With plain decoding, as far as it is known what that takes."""
+        payoff = self._payoff.payoff
+        if payoff is not None:
+            self.details["payoff"] = payoff.to_json()
 
     def _figures(self) -> dict[str, Any]:
         figures = self._counter.snapshot().to_json()

@@ -140,6 +140,7 @@ ARGUMENTS: dict[str, dict[str, Check]] = {
     },
     "count": {"conversation": nullable(identity), "text": text(MESSAGE_LENGTH)},
     "stop": {"conversation": identity},
+    "advise": {"conversation": identity},
     "regenerate": {"message": identity},
     "save_again": {},
     "load_stop": {},

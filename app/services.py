@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
+from app.advice import Advisor
 from app.chat import Chat
 from app.choices import target_options
 from app.context_meter import ContextMeter
@@ -92,6 +93,7 @@ class Application:
             exchange=Exchange(self._store, chat.announce),
             presets=PresetActions(presets, chat, preferences, loading),
             meter=ContextMeter(engine, chat),
+            advisor=Advisor(self._store, models, loading, preferences, names),
         )
 
     def load_last(self) -> None:

@@ -4,6 +4,7 @@
    measure/, training/, and frame/ around them. None knows another one: what a part needs of
    another it is given here. All may use shared/, which knows none of them. */
 
+import { Advice } from "./chat/advice.js";
 import { Branches } from "./chat/branches.js";
 import { addressed, Chat } from "./chat/chat.js";
 import { Compare } from "./chat/compare.js";
@@ -22,6 +23,7 @@ import { ModelBar } from "./models/modelbar.js";
 import { Models } from "./models/models.js";
 import { learnNames } from "./shared/names.js";
 import { InOrder } from "./shared/requests.js";
+import { Replay } from "./chat/replay.js";
 import { SettingsForm } from "./frame/settings.js";
 import { Shortcuts } from "./frame/shortcuts.js";
 import { Sidebar } from "./frame/sidebar.js";
@@ -122,13 +124,35 @@ class Page {
 
   /** The chat, and what shows its replies. */
   buildConversation({ call, attempt }) {
+    this.buildTranscript({ call, attempt });
+    this.buildViews({ call, attempt });
+    const { root, transcript, figures, viewBar } = this;
+    this.chat = new Chat({
+      ...{ root, call, attempt, transcript, figures, viewBar },
+      drafts: new Drafts(new Kept(window, "localStorage", "forerun-drafts")),
+      changed: () => this.drawWelcome(),
+      advise: (conversation, entry) => this.advice.consider(conversation, entry),
+      chosen: () => {
+        this.sidebar.markCurrent();
+        this.surroundings.closeDrawers();
+      },
+    });
+    const { chat, surroundings } = this;
+    this.branches = new Branches({ call, attempt, chat, surroundings });
+    const choose = (id) => this.branches.select(id);
+    this.compare = new Compare(this.root, { call, attempt, choose });
+  }
+
+  buildTranscript({ call, attempt }) {
     this.figures = new Figures(this.$("#figures"));
+    this.replay = new Replay(this.$("#replay-dialog"), this.$("#replay-body"));
     this.transcript = new Transcript(
       { scroller: this.$("#transcript"), list: this.$("#messages"), toEnd: this.$("#to-end") },
       {
         regenerate: (id) => this.chat.change("regenerate", { message: id }),
         edit: (id, text) => this.chat.change("edit", { message: id, text }),
         showFigures: (entry) => this.showFigures(entry),
+        replay: (entry) => this.replay.open(entry),
         newChat: () => this.chat.open(null),
         openSettings: (field) => this.openSettings(field),
         trim: (id) => this.trim(id),
@@ -141,6 +165,10 @@ class Page {
         remove: (id) => this.branches.remove(id),
       },
     );
+  }
+
+  /** What shows the drafting of the messages. */
+  buildViews({ call, attempt }) {
     const tokenOf = (element) => this.transcript.tokenOf(element);
     const area = this.$("#transcript");
     const thread = new CopyThread(this.transcript);
@@ -160,20 +188,12 @@ class Page {
         this.minimap.request();
       },
     });
-    const { root, transcript, figures, viewBar } = this;
-    this.chat = new Chat({
-      ...{ root, call, attempt, transcript, figures, viewBar },
-      drafts: new Drafts(new Kept(window, "localStorage", "forerun-drafts")),
-      changed: () => this.drawWelcome(),
-      chosen: () => {
-        this.sidebar.markCurrent();
-        this.surroundings.closeDrawers();
-      },
+    this.advice = new Advice({
+      call,
+      act: (advice) => this.follow(advice),
+      offered: new Kept(window, "localStorage", "forerun-drafter-offered"),
+      closed: new Kept(window, "sessionStorage", "forerun-advice-closed"),
     });
-    const { chat, surroundings } = this;
-    this.branches = new Branches({ call, attempt, chat, surroundings });
-    const choose = (id) => this.branches.select(id);
-    this.compare = new Compare(this.root, { call, attempt, choose });
   }
 
   listen() {
@@ -288,8 +308,21 @@ class Page {
 
   showFigures(entry) {
     this.viewBar.setDrafters(entry.details.drafters ?? []);
-    this.figures.show(entry.details.stats, "The reply you chose");
+    this.figures.show(entry.details.stats, "The reply you chose", entry.details.payoff);
     this.surroundings.openDrawer("panel");
+  }
+
+  /** Do what an advice says, and tell what was done. */
+  async follow({ step, value, label, target }) {
+    if (step === "download") {
+      await this.openModels(value);
+    } else if (step === "off") {
+      const done = await this.attempt(() => this.settings.change({ speculate: "off" }));
+      if (done) this.surroundings.toast("Replies are written without drafts now (Settings).");
+    } else {
+      this.surroundings.toast(`Loading the target with ${label}.`);
+      await this.use(target, value);
+    }
   }
 
   async trim(message) {

@@ -78,6 +78,13 @@ HOSTILE = """<img src=x onerror="window.pwned=1"> <script>window.pwned=2</script
 PLAIN = "Hello! This is a short reply from a script, with a few words to look at.\n"
 
 CONTEXT = 8192
+
+PLAIN_SECONDS = 0.012
+"""Of a pass over a single token; rounds with drafts pay by it."""
+
+DEAR = RoundSeconds(0.2, 0.03, 0.001)
+"""Of a round of a reply to a message with the word "dear"."""
+
 SLOW_PACE = 40
 """Tokens a second of a reply to a message with the word "slowly"."""
 
@@ -157,7 +164,8 @@ def _round(
     p = round(chance.uniform(0.1, 1), 3)
     emitted.append(EmittedToken(99, words[at + kept], last, None, p, None, None))
     seconds = RoundSeconds(0.004 * depth, 0.012, 0.001)
-    return RoundTrace(number, at, tuple(proposed), tuple(emitted), seconds, depth == 0)
+    trace = RoundTrace(number, at, tuple(proposed), tuple(emitted), seconds, depth == 0)
+    return replace(trace, plain=PLAIN_SECONDS)
 
 
 TREE = (
@@ -345,6 +353,8 @@ class FakeEngine:
             rounds = thinking_script(text, drafts=drafts)
         if "branches" in asked:
             rounds = tree_script()
+        if "dear" in asked:
+            rounds = [replace(one, seconds=DEAR) for one in rounds]
         pace = SLOW_PACE if "slowly" in asked else self.pace
         counter, started, emitted = StatsCounter(0.04), time.perf_counter(), 0
         tokens: list[EmittedToken] = []

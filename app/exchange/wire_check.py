@@ -110,6 +110,20 @@ def _are_counts(value: Any) -> bool:
     return isinstance(value, dict) and all(_is_number(one) for one in value.values())
 
 
+def _is_payoff(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("why"), str):
+        return False
+    known = [value.get(name) for name in ("speed_up", "low", "high", "saved")]
+    all_or_none = all(map(_is_number, known)) or known == [None] * 4
+    return all_or_none and _is_number(value.get("plain")) and value["plain"] > 0
+
+
+def _are_rounds(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, list) and len(one) == 4 and all(map(_is_whole, one)) for one in value
+    )
+
+
 def _anything(value: Any) -> bool:
     return True
 
@@ -129,6 +143,8 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "error": _is_error,
     "reasoning": _is_thought,
     "stats": _is_stats,
+    "payoff": _is_payoff,
+    "rounds": _are_rounds,
     "seed": _is_whole,
     "prompt_tokens": _is_whole,
     "reused_prompt_tokens": _is_whole,

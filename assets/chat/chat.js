@@ -20,7 +20,8 @@ const EVENTS = new Set([
 
 export class Chat {
   /**
-   * page: { root, call, attempt, transcript, figures, viewBar, drafts, changed(), chosen() }.
+   * page: { root, call, attempt, transcript, figures, viewBar, drafts, changed(), chosen(),
+   * advise(conversation, entry) }.
    * changed: messages came or went. chosen: another conversation is the current one.
    */
   constructor(page) {
@@ -116,7 +117,7 @@ export class Chat {
     this.open(this.conversation, true);
   }
 
-  tokens({ m, at, add, stats, ...told }) {
+  tokens({ m, at, add, stats, payoff, ...told }) {
     const { transcript, figures, viewBar } = this.page;
     if (this.isHidden(m)) return;
     if (!transcript.push(m, at, add, told)) {
@@ -126,7 +127,7 @@ export class Chat {
     if (told.drafters) viewBar.setDrafters(told.drafters);
     if (stats) {
       figures.setProgress(null);
-      figures.show(stats, "This reply, live");
+      figures.show(stats, "This reply, live", payoff);
     }
   }
 
@@ -142,8 +143,9 @@ export class Chat {
     this.setWriting(null);
     if (isHidden) return;
     figures.setProgress(null);
-    figures.show(details.stats, "The last reply");
+    figures.show(details.stats, "The last reply", details.payoff);
     const text = transcript.messages.get(m)?.reply.source.text ?? "";
+    this.page.advise(this.conversation, transcript.messages.get(m));
     setText(this.announcer, text ? `Reply: ${text}` : (details.error?.message ?? ""));
   }
 
@@ -183,9 +185,11 @@ export class Chat {
     const replies = messages.filter((message) => message.role === "assistant");
     viewBar.setDrafters([...new Set(replies.flatMap((reply) => reply.details.drafters ?? []))]);
     figures.clear();
-    if (replies.length) figures.show(replies.at(-1).details.stats, "The last reply");
+    const latest = replies.at(-1)?.details;
+    if (latest) figures.show(latest.stats, "The last reply", latest.payoff);
     this.keepAddress();
     changed();
+    if (writing === null) this.page.advise(conversation, transcript.last);
     this.release();
   }
 

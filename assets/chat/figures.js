@@ -3,6 +3,7 @@
 import { h, setText } from "../shared/dom.js";
 import { question } from "./explain.js";
 import { FEW, count, length, percent, rate, seconds, share } from "../shared/format.js";
+import { tileOf } from "./payoff.js";
 import { nameOf, onNames } from "../shared/names.js";
 
 const POSITIONS = 16;
@@ -26,6 +27,10 @@ export class Figures {
     this.body = h("div", { class: "figures-body", hidden: true });
     this.big = {};
     const tiles = h("dl", { class: "tiles" });
+    this.paid = h("dd", {}, "–");
+    this.paidTile = h("div", { class: "paid", hidden: true });
+    this.paidTile.append(h("dt", {}, "speed against plain"), this.paid);
+    tiles.append(this.paidTile);
     for (const [key, label, title] of [
       ["speed", "tokens/s", "Tokens of the reply over the time since its first round"],
       ["acceptance", "acceptance rate", "Accepted over verified drafts"],
@@ -74,8 +79,10 @@ export class Figures {
     this.progress.replaceChildren(h("p", {}, text), bar);
   }
 
-  show(stats, caption) {
+  /** payoff: of the reply, undefined where it has none. */
+  show(stats, caption, payoff) {
     if (!stats) return;
+    this.showPaid(payoff);
     this.empty.hidden = true;
     this.body.hidden = false;
     setText(this.caption, caption);
@@ -94,6 +101,14 @@ export class Figures {
         ? `${parked}: no draft, since it would not have paid.`
         : "No rounds parked.",
     );
+  }
+
+  showPaid(payoff) {
+    const tile = tileOf(payoff);
+    this.paidTile.hidden = tile === null;
+    if (tile === null) return;
+    this.paidTile.title = tile.title;
+    this.paid.replaceChildren(tile.value, h("small", {}, tile.range));
   }
 
   showPositions({ proposed_by_position: proposed, accepted_by_position: accepted }) {

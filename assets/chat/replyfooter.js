@@ -3,6 +3,7 @@
 import { copyText, h, iconButton } from "../shared/dom.js";
 import { count, length, rate, seconds, share } from "../shared/format.js";
 import { menuButton } from "./messagemenu.js";
+import { footerTextOf } from "./payoff.js";
 import { FINISHES } from "./words.js";
 
 const NOT_EXACT =
@@ -13,7 +14,7 @@ const IDENTICAL =
   "Every token was computed with passes that agree bit for bit, so the text does not depend on " +
   "drafts";
 
-/** actions: { showFigures(entry), regenerate(id), editReply(entry), select(id), fork(id), compare(id),
+/** actions: { showFigures(entry), replay(entry), regenerate(id), editReply(entry), select(id), fork(id), compare(id),
     remove(id) } */
 export function footerOf(entry, actions) {
   const text = entry.reply.source.text;
@@ -33,6 +34,7 @@ export function footerOf(entry, actions) {
     again,
     copy,
     menuButton(() => [
+      ["Replay how it was written", () => actions.replay(entry)],
       ["Edit this reply", () => actions.editReply(entry)],
       entry.switcher.versions.length > 1 && [
         "Compare the versions",
@@ -65,7 +67,7 @@ function speedOf(stats) {
 function figuresOf(details) {
   const { stats, finish, seed, prompt_tokens: prompt, reused_prompt_tokens: reused } = details;
   const began = Boolean(stats?.rounds);
-  const figures = began ? speedOf(stats) : [];
+  const figures = began ? [...footerTextOf(details.payoff), ...speedOf(stats)] : [];
   if (began && prompt !== undefined) {
     const kept = reused ? `, ${count(reused)} reused` : "";
     const title = `Prompt of ${count(prompt)} tokens; ${count(reused)} were in memory already`;

@@ -15,7 +15,7 @@ const NEAR_END = 48;
 const AT_END = 1;
 
 export class Transcript {
-  /** actions: { regenerate, edit, editReply, select, fork, compare, remove, showFigures, newChat,
+  /** actions: { regenerate, edit, editReply, select, fork, compare, remove, showFigures, replay, newChat,
       openSettings, trim, canTrim, saveAgain } */
   constructor({ scroller, list, toEnd }, actions) {
     this.scroller = scroller;

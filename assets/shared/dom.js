@@ -38,6 +38,7 @@ const PATHS = {
   copy: "M9 9h10v11H9zM5 15V4h10",
   check: "M5 13l4 4L19 7",
   edit: "M4 20h4L19 9l-4-4L4 16zM13 7l4 4",
+  play: "M8 5l11 7-11 7z",
   redo: "M20 11a8 8 0 1 0-2 6M20 5v6h-6",
   trash: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13",
   pin: "M9 4h6l-1 6 3 3H7l3-3zM12 13v7",

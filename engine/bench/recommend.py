@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from engine.bench.figures import BenchReport, ModeFigures
 from engine.bench.samples import PLAIN
 from engine.bench.speeds import TOKENS
-from engine.control.speedup import MOST_PROMPTS, PAYS
+from engine.control.speedup import HURTS, MOST_PROMPTS, PAYS
 
-HURTS = 0.97
 _NAMED_CATEGORIES = 3
 
 

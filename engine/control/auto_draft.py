@@ -40,12 +40,22 @@ class AutoDraft:
 
     # Learning
 
-    def finish_round(self, trace: RoundTrace) -> None:
-        state, cost = self._state, self._state.cost
-        width = 1 + len(trace.proposed)
+    def watch(self, trace: RoundTrace) -> None:
+        """What the passes of a round took, whoever decided how far to draft."""
+        cost, width = self._state.cost, 1 + len(trace.proposed)
         cost.move_to(trace.position)
         cost.learn_pass(width, trace.seconds.target)
         cost.learn_rows(width, trace.seconds.other)
+
+    def plain_seconds(self, position: int) -> float:
+        """Of a pass over a single token after so many, as late passes were."""
+        self._state.cost.move_to(position)
+        return self._state.cost.recent_seconds(1)
+
+    def finish_round(self, trace: RoundTrace) -> None:
+        self.watch(trace)
+        state, cost = self._state, self._state.cost
+        width = 1 + len(trace.proposed)
         plain, emitted = cost.pass_seconds(1), len(trace.emitted)
         took = trace.seconds.draft + cost.pass_seconds(width)
         state.memory.speed(state.kind).add(

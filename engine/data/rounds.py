@@ -114,7 +114,9 @@ class RoundSeconds:
 class RoundTrace:
     """One propose - verify - commit cycle. position: tokens in the context before the round.
 
-    predictions: empty unless an ensemble drafted.
+    predictions: empty unless an ensemble drafted. plain: seconds of the target's pass over a single
+    token at this place and time, None if that is not measured. reading: seconds in which the
+    drafter read the prompt, in the first round.
     """
 
     round: int
@@ -124,6 +126,8 @@ class RoundTrace:
     seconds: RoundSeconds
     parked: bool
     predictions: tuple[JudgedPrediction, ...] = ()
+    plain: float | None = None
+    reading: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """The fixed trace line of `forerun generate --trace`; ensembles add their predictions."""

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.control.auto_draft import AutoDraft
 from engine.control.controller import Controller
 from engine.data.errors import EngineError
 from engine.data.events import FinishReason, Notice
@@ -62,13 +63,15 @@ class Streams:
 class DraftSetup:
     """How a reply is drafted. max_width: widest verify pass allowed, in rows.
 
-    ranked: how many of each row's likeliest tokens the drafter is shown.
+    ranked: how many of each row's likeliest tokens the drafter is shown. costs: what passes take,
+    None where it was not measured.
     """
 
     drafter: Drafter | None
     controller: Controller
     max_width: int
     ranked: int = 0
+    costs: AutoDraft | None = None
 
 
 class RoundLoop:

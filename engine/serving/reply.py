@@ -41,6 +41,7 @@ class Reply:
         self._seed = seed
         self._reused = 0
         self._thoughts = thoughts
+        self._reading = 0.0
         self._texts: list[str] = []
         self._prefill_seconds = 0.0
         self._counter = StatsCounter()
@@ -64,6 +65,7 @@ class Reply:
             return
         drafter = self._setup.drafter
         if drafter is not None and self._request.drafting.speculate != "off":
+            began = time.perf_counter()
             try:
                 drafter.begin(self.context_tokens)
                 if isinstance(drafter, Preparing) and not cancelled():
@@ -71,6 +73,7 @@ class Reply:
             except EngineError as error:
                 yield Notice(f"the drafter {drafter.name} cannot follow this chat: {error}")
                 self._setup = replace(self._setup, drafter=None)
+            self._reading = time.perf_counter() - began
         self._prefill_seconds = time.perf_counter() - started
 
     def rounds(self, cancelled: Callable[[], bool]) -> Iterator[RunEvent]:
@@ -83,14 +86,24 @@ class Reply:
             for event in loop.run(self.context_tokens, vocabulary, cancelled):
                 if isinstance(event, RoundTrace):
                     self._counter.add(event)
-                    thoughts = self._thoughts
-                    yield from self._told([event] if thoughts is None else thoughts.take(event))
+                    thoughts, trace = self._thoughts, self._compared(event)
+                    yield from self._told([trace] if thoughts is None else thoughts.take(trace))
                 else:
                     yield event
         except PassAborted:
             yield from self._held_back()
             raise
         yield from self._held_back()
+
+    def _compared(self, trace: RoundTrace) -> RoundTrace:
+        """With what plain decoding would have taken in its place."""
+        costs = self._setup.costs
+        if costs is None:
+            return trace
+        if self._setup.controller is not costs:  # else it has learned from the round
+            costs.watch(trace)
+        reading, self._reading = self._reading, 0.0
+        return replace(trace, plain=costs.plain_seconds(trace.position), reading=reading)
 
     def _held_back(self) -> Iterator[RunEvent]:
         if self._thoughts is not None:

@@ -170,6 +170,7 @@ class Session:
             controller=_controller(loaded, request),
             max_width=loaded.max_width,
             ranked=loaded.ranked if request.drafting.speculate != "off" else 0,
+            costs=None if loaded.speed is None else loaded.speed.auto,
         )
         seed = random_seed() if seed is None else seed
         thoughts = _thoughts(loaded, request, prompt)

@@ -24,7 +24,7 @@ beforeEach(() => {
   );
   const nothing = () => {};
   chat = new Chat({
-    ...{ root, transcript, drafts, changed: nothing, chosen: nothing },
+    ...{ root, transcript, drafts, changed: nothing, chosen: nothing, advise: nothing },
     figures: { clear: nothing, show: nothing, setProgress: nothing },
     viewBar: { setDrafters: nothing },
     call: server.call,
