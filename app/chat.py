@@ -72,6 +72,7 @@ class Chat:
                 "conversation": conversation,
                 "messages": drawn,
                 "names": self._names.table(named),
+                "own": conversation is not None and self.shelf.own(conversation).is_set,
                 "seq": session.head,
             }
 

@@ -146,8 +146,9 @@ export class Chat {
     else this.open(this.conversation);
   }
 
-  draw({ conversation, messages, names, seq }) {
+  draw({ conversation, messages, names, seq, own = false }) {
     const { transcript, figures, viewBar, changed } = this.page;
+    this.page.root.toggleAttribute("data-own", own);
     learnNames(names);
     this.conversation = this.drawn = conversation;
     this.from = seq;
