@@ -31,7 +31,7 @@ page.then(({ mount }) => mount({ element, server, follow,
 STYLES = (
     "base", "sidebar", "modelbar", "viewbar", "transcript", "markdown", "tokens", "composer",
     "figures", "dialogs", "training", "rendering", "firstminute", "folders", "chatsettings",
-    "narrow", "lab", "exchange",
+    "narrow", "head", "lab", "exchange", "versions", "scripts", "access",
 )  # fmt: skip
 
 HEAD = f"""

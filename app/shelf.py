@@ -61,15 +61,18 @@ class Shelf:
         return conversation
 
     def greet(self, conversation: int, name: str, greetings: Sequence[str]) -> bool:
-        """The character says something first, if nothing was written yet; whether it did."""
+        """The character says something first, if nothing was written yet; whether it did. Other
+        greetings are versions of the first."""
         with self._store.atomic():
             if not greetings or self._store.messages(conversation):
                 return False
             self._store.rename(conversation, name)
-            reply = self._store.start_reply(conversation)
-            token: list[Any] = [greetings[0], "p", None, None, None, None]
             details = {"model": name, "drafters": [], "notices": []}
-            self._store.save_reply(reply, greetings[0], [token], details, False)
+            made = []
+            for text in greetings:
+                token: list[Any] = [text, "p", None, None, None, None]
+                made.append(self._store.add_reply(conversation, None, text, [token], details))
+            self._store.select(made[0])
         return True
 
     def name(self, conversation: int, first_message: str) -> None:

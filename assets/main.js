@@ -4,7 +4,9 @@
    measure/, training/, and frame/ around them. None knows another one: what a part needs of
    another it is given here. All may use shared/, which knows none of them. */
 
+import { Branches } from "./chat/branches.js";
 import { addressed, Chat } from "./chat/chat.js";
+import { Compare } from "./chat/compare.js";
 import { ChatSettings } from "./frame/chatsettings.js";
 import { Connection } from "./shared/connection.js";
 import { dressDialogs } from "./frame/dialogs.js";
@@ -12,6 +14,7 @@ import { dressButtons } from "./shared/dom.js";
 import { Drafts } from "./chat/drafts.js";
 import { Exchange } from "./frame/exchange.js";
 import { Figures } from "./chat/figures.js";
+import { FocusKeeper } from "./frame/focus.js";
 import { guardComposition } from "./shared/keys.js";
 import { Lab } from "./measure/lab.js";
 import { Log } from "./frame/log.js";
@@ -20,6 +23,7 @@ import { Models } from "./models/models.js";
 import { learnNames } from "./shared/names.js";
 import { InOrder } from "./shared/requests.js";
 import { SettingsForm } from "./frame/settings.js";
+import { Shortcuts } from "./frame/shortcuts.js";
 import { Sidebar } from "./frame/sidebar.js";
 import { Kept } from "./shared/storage.js";
 import { Surroundings } from "./frame/surroundings.js";
@@ -54,13 +58,19 @@ class Page {
   }
 
   buildParts() {
-    const call = (action, args) => this.connection.call(action, args);
+    const home = matchMedia("(pointer: coarse)").matches ? "#transcript" : "#message-box";
+    this.focus = new FocusKeeper(this.root, () => this.$(home)); // no keyboard pops up on phones
+    const call = (action, args) =>
+      this.connection.call(action, args).finally(() => this.focus.look());
     const loudly = (action, args) => this.loud(() => call(action, args));
     const attempt = (action) => this.attempt(action);
     const toast = (text, action) => this.surroundings.toast(text, action);
     const ask = (question) => this.surroundings.ask(question);
     const use = (target, drafter) => this.use(target, drafter);
     this.surroundings = new Surroundings(this.root);
+    const keys = new Kept(window, "localStorage", "forerun-keys");
+    const openDrawer = (name) => this.surroundings.openDrawer(name);
+    this.shortcuts = new Shortcuts(this.root, { openDrawer }, keys);
     this.buildConversation({ call, attempt });
     this.modelBar = new ModelBar(this.root, {
       call: loudly,
@@ -118,7 +128,11 @@ class Page {
         trim: (id) => this.trim(id),
         canTrim: () => this.modelBar.settings.overflow !== "trim",
         saveAgain: () => attempt(() => call("save_again")),
-        bringBack: (id) => attempt(() => call("bring_back", { message: id })),
+        editReply: (entry) => this.branches.edit(entry),
+        select: (id) => this.branches.select(id),
+        fork: (id) => this.branches.fork(id),
+        compare: (id) => this.compare.open(id),
+        remove: (id) => this.branches.remove(id),
       },
     );
     this.tooltip = new Tooltip(this.$("#tip"), this.$("#transcript"), (element) =>
@@ -139,12 +153,18 @@ class Page {
         this.surroundings.closeDrawers();
       },
     });
+    const { chat, surroundings } = this;
+    this.branches = new Branches({ call, attempt, chat, surroundings });
+    const choose = (id) => this.branches.select(id);
+    this.compare = new Compare(this.root, { call, attempt, choose });
   }
 
   listen() {
     document.addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || this.$("dialog[open]")) return;
-      if (!this.surroundings.closeDrawers() && this.chat.writing) this.chat.stop();
+      if (this.surroundings.closeDrawers()) return;
+      if (this.chat.writing) this.chat.stop();
+      else if (event.target.id === "message-box") this.$("#transcript").focus();
     });
     this.$("#new-chat").addEventListener("click", () => this.chat.open(null));
     this.$("#open-settings").addEventListener("click", () => this.openSettings());
@@ -209,6 +229,7 @@ class Page {
   }
 
   event(event, number) {
+    this.focus.look();
     if (this.chat.takes(event)) this.chat.event(event, number);
     else if (event.k === "conversations") this.sidebar.changed(event);
     else if (event.k === "names") learnNames(event.names);

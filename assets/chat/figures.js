@@ -98,6 +98,7 @@ export class Figures {
 
   showPositions({ proposed_by_position: proposed, accepted_by_position: accepted }) {
     const shown = Math.min(POSITIONS, proposed.length);
+    this.positions.setAttribute("role", shown ? "list" : "group"); // a list has items
     while (this.positions.children.length > shown) this.positions.lastChild.remove();
     if (!shown) setText(this.positions, "No drafts so far.");
     else if (!this.positions.firstElementChild) this.positions.replaceChildren();
@@ -126,8 +127,10 @@ export class Figures {
       ["target", stats.target_seconds],
       ["other", stats.overhead_seconds],
     ];
-    const total = parts.reduce((sum, [, time]) => sum + time, 0) || 1;
+    const all = parts.reduce((sum, [, time]) => sum + time, 0);
+    const total = all || 1;
     if (!this.shares.firstChild) this.buildShares(parts);
+    this.shares.firstChild.hidden = all === 0;
     parts.forEach(([, time], index) => {
       this.shareBars[index].style.flexGrow = Math.max(0.001, time / total);
       setText(this.shareTexts[index], `${percent(time / total)} · ${seconds(time)}`);

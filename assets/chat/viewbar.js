@@ -78,6 +78,7 @@ export class ViewBar {
     document.body.classList.toggle("dark", dark);
     this.theme.querySelector(".label").textContent = theme[0].toUpperCase() + theme.slice(1);
     this.theme.title = `Theme: ${theme}`;
+    this.theme.setAttribute("aria-label", this.theme.title);
   }
 
   setDrafters(drafters) {
