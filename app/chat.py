@@ -77,6 +77,7 @@ class Chat:
                 "messages": drawn,
                 "writing": None if live is None else live.message,
                 "names": self._names.table(named),
+                "own": conversation is not None and self.shelf.own(conversation).is_set,
                 "seq": session.head,
             }
 

@@ -27,6 +27,10 @@ class OwnSettings:
     preset: str = ""
     card: Mapping[str, Any] | None = None
 
+    @property
+    def is_set(self) -> bool:
+        return bool(self.values) or self.card is not None
+
     def applied(self, general: Settings) -> Settings:
         return replace(general, **self.values)
 

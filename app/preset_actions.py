@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
@@ -29,6 +30,7 @@ class PresetActions:
         self._chat = chat
         self._preferences = preferences
         self._loading = loading
+        self._changing = threading.Lock()
 
     @property
     def problem(self) -> str:
@@ -52,8 +54,10 @@ class PresetActions:
         return {"name": saved, "greetings": len(character.greetings), "entries": entries}
 
     def _set(self, _session: Session, arguments: Arguments) -> Any:
-        own = self._own(arguments["conversation"]).changed(arguments["changes"])
-        return self._keep(arguments["conversation"], own)
+        """Two pages may change two settings at once: both stay."""
+        with self._changing:
+            own = self._own(arguments["conversation"]).changed(arguments["changes"])
+            return self._keep(arguments["conversation"], own)
 
     def _choose(self, _session: Session, arguments: Arguments) -> Any:
         """A chat gets a copy of the preset; without one, nothing of its own is left."""

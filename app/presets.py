@@ -86,8 +86,9 @@ class PresetsFile:
         return self.save(free, own)
 
     def rename(self, name: str, new: str) -> str:
-        cleaned, preset = cleaned_name(new), self.require(name)
+        cleaned = cleaned_name(new)
         with self._lock:
+            preset = self.require(name)
             others = [one for one in self._current.items if one.name != name]
             if any(_is_same(one.name, cleaned) for one in others):
                 raise BadOptionError(f"there is a preset “{cleaned}” already: take another name")
@@ -97,16 +98,16 @@ class PresetsFile:
 
     def delete(self, name: str) -> None:
         """Chats that were begun with it keep what they have of it."""
-        self.require(name)
         with self._lock:
+            self.require(name)
             others = [one for one in self._current.items if one.name != name]
             self._write(others, "" if self._current.default == name else self._current.default)
 
     def set_default(self, name: str) -> None:
         """ "": new chats begin with the general settings."""
-        if name:
-            self.require(name)
         with self._lock:
+            if name:
+                self.require(name)
             self._write(self._current.items, name)
 
     def _write(self, items: Iterable[Preset], default: str) -> None:

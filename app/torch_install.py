@@ -18,6 +18,8 @@ from engine.train.torch_install import COMMAND
 
 _ROOT = Path(__file__).resolve().parent.parent
 _WRITING = "Installing collected packages"
+_END_SECONDS = 10.0
+"""To remove what was downloaded."""
 _IDLE_SECONDS = 600.0
 """Longer than pip waits for an index that does not answer, with all its attempts."""
 
@@ -109,7 +111,7 @@ class TorchInstall:
         with self._lock:
             child, self._cancelled = self._child, True
         if child is not None:
-            child.kill()
+            child.end(_END_SECONDS)
 
     def wait(self, timeout: float | None = None) -> None:
         if self._thread is not None:

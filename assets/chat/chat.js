@@ -170,10 +170,11 @@ export class Chat {
     else this.open(this.conversation);
   }
 
-  draw({ conversation, messages, names, seq, writing = null }) {
-    const { transcript, figures, viewBar, changed } = this.page;
+  draw({ conversation, messages, names, seq, writing = null, own = false }) {
+    const { root, transcript, figures, viewBar, changed } = this.page;
     const stays = this.staysPut && conversation === this.drawn;
     this.staysPut = false;
+    root.toggleAttribute("data-own", own);
     learnNames(names);
     this.conversation = this.drawn = conversation;
     this.from = seq;

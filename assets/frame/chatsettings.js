@@ -25,6 +25,7 @@ export class ChatSettings {
     this.turns = new InOrder();
     this.conversation = null;
     this.begun = null; // the chat that the first choice for a new one has begun
+    this.root = root;
     this.dialog = root.querySelector("#chat-settings-dialog");
     this.intro = h("p", { class: "group-note" });
     this.problem = h("p", { class: "field-error", role: "alert" });
@@ -129,6 +130,9 @@ export class ChatSettings {
     const speaker = state.character ? `${state.character} speaks in this chat.` : "";
     setText(this.intro, [whose, speaker].filter(Boolean).join(" "));
     this.intro.hidden = !this.intro.textContent;
+    if (state.conversation !== null && state.conversation === this.page.current()) {
+      this.root.toggleAttribute("data-own", state.own.length > 0 || Boolean(state.character));
+    }
     this.showAdvice(state);
     this.presets.show(state);
   }

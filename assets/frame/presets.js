@@ -1,6 +1,6 @@
 /* Presets: one to choose for the chat, and the list of them to save, rename, delete and import. */
 
-import { h, icon, setText } from "../shared/dom.js";
+import { h, icon, iconButton, setText } from "../shared/dom.js";
 import { labelled, select } from "../shared/fields.js";
 import { InOrder, once } from "../shared/requests.js";
 
@@ -96,8 +96,12 @@ export class PresetList {
     row.append(
       title,
       mark,
-      button("Rename", () => this.rename(row, name, step), "quiet-button"),
-      button("Delete", () => this.remove(name, step), "quiet-button"),
+      iconButton("edit", `Rename ${name}`, () => this.rename(row, name, step)),
+      iconButton(
+        "trash",
+        `Delete ${name}`,
+        once(() => this.remove(name, step)),
+      ),
     );
     return row;
   }
@@ -186,6 +190,6 @@ function takenText({ name, greetings, entries }) {
   return `${parts.join(", ")}. Choose it in a new chat to begin with its greeting.`;
 }
 
-function button(label, onclick, kind = "button") {
-  return h("button", { type: "button", class: kind, onclick: once(onclick) }, label);
+function button(label, onclick) {
+  return h("button", { type: "button", class: "button", onclick: once(onclick) }, label);
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,7 @@ _UNITS = {"bytes": 1, "kB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
 _LOOK_SECONDS = 0.5
 _LONGEST = 200
 _LAST_LINES = 100
+_ENDED = 128 + signal.SIGTERM
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,10 @@ def _look(follower: _Follower, over: threading.Event) -> None:
         follower.look()
 
 
-def main() -> int:
-    problem = install(PIP, claim_stdout())
+def main(command: Sequence[str] = PIP) -> int:
+    """Asked to end, it leaves nothing of what was downloaded behind."""
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(_ENDED))
+    problem = install(command, claim_stdout())
     if problem:
         print(problem, file=sys.stderr)
     return 1 if problem else 0

@@ -17,6 +17,7 @@ import pytest
 
 from app.session import Sessions
 from app.torch_install import Installer, TorchInstall
+from engine.children.json_child import ChildPlan, JsonChild
 from engine.data.errors import RequestError
 from engine.train.torch_install import PIP, announced_bytes, install
 
@@ -131,6 +132,31 @@ def test_pip_itself_installs_from_an_index(tmp_path: Path) -> None:
     assert (target / "torch" / "weights.bin").stat().st_size == 3_000_000
     assert told[-1]["announced"] > 2_000_000
     assert any(line["text"].startswith("Installing collected packages") for line in told)
+
+
+def test_what_was_downloaded_goes_when_it_is_cancelled(tmp_path: Path) -> None:
+    pip = (
+        "import os, pathlib, time;"
+        "pathlib.Path(os.environ['TMPDIR'], 'half').write_bytes(bytes(9));"
+        "print('Downloading', flush=True); time.sleep(999)"
+    )
+    script = (
+        "import sys; from engine.train.torch_install import main;"
+        f"main([sys.executable, '-c', {pip!r}])"
+    )
+    plan = ChildPlan(
+        name="install",
+        command=(sys.executable, "-c", script),
+        environment={"TMPDIR": str(tmp_path), "TEMP": str(tmp_path), "TMP": str(tmp_path)},
+        input=False,
+        idle=WAIT,
+    )
+    with JsonChild(plan) as child:
+        assert next(child.messages())["text"] == "Downloading"
+        assert list(tmp_path.rglob("half"))
+        child.end(WAIT)
+        child.wait()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_why_pip_failed_is_told() -> None:
