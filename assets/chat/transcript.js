@@ -196,7 +196,7 @@ export class Transcript {
     if (copied && at === there) (entry.details.copied ??= []).push(...copied);
     entry.progress.hidden = true;
     const added = tokens.slice(there - at);
-    entry.runway?.show(added);
+    if (at === there) entry.runway?.show(added);
     entry.reply.push(this.pushThought(entry, added, there, entry.details.reasoning));
     return true;
   }

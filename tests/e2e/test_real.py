@@ -78,6 +78,24 @@ def test_two_turns_reuse_the_prompt(page: Page) -> None:
     assert "tokens/s" in panel and "target" in panel
 
 
+def test_a_copied_word_shows_where_it_was_read(page: Page) -> None:
+    setting(page, "temperature", "0")
+    setting(page, "max_tokens", "40")
+    setting(page, "speculate", "always")
+    fox = "The quick brown fox jumps over the lazy dog near the river bank"
+    part = ask(page, f"Repeat this text word for word: {fox}")
+    part.locator(".token.accepted").nth(3).hover()
+    expect(page.locator("#tip")).to_contain_text("copied from")
+    marked = page.evaluate(
+        "() => (CSS.highlights.get('forerun-copied')?.size ?? 0)"
+        " + document.querySelectorAll('.copied-from').length"
+    )
+    assert marked > 0
+    page.mouse.move(1, 1)
+    expect(page.locator("#tip")).to_be_hidden()
+    assert page.evaluate("CSS.highlights.has('forerun-copied')") is False
+
+
 def test_early_exit_is_made_loaded_and_drafts(page: Page) -> None:
     setting(page, "speculate", "always")
     setting(page, "max_tokens", "40")
