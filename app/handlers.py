@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from app.branch_actions import branch_actions
 from app.chat import FIRST_PAGE, Chat
 from app.chat_file import advice
 from app.choices import drafter_options, target_options
@@ -92,9 +93,6 @@ class Handlers:
             "open": self._open,
             "send": self._send,
             "stop": self._stop,
-            "regenerate": self._regenerate,
-            "edit": self._edit,
-            "bring_back": self._bring_back,
             "save_again": self._save_again,
             "search": self._search,
             "rename": self._rename,
@@ -113,6 +111,7 @@ class Handlers:
             "train": self._train,
             "train_step": self._train_step,
             "train_delete": self._train_delete,
+            **branch_actions(services.chat.branches),
             **self._downloads.table(),
             **services.lab.table(),
         }
@@ -205,15 +204,6 @@ class Handlers:
     def _stop(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.stop(arguments["conversation"])
 
-    def _regenerate(self, session: Session, arguments: Arguments) -> None:
-        self._services.chat.regenerate(session, arguments["message"])
-
-    def _edit(self, session: Session, arguments: Arguments) -> None:
-        self._services.chat.edit(session, arguments["message"], arguments["text"])
-
-    def _bring_back(self, session: Session, arguments: Arguments) -> None:
-        self._services.chat.bring_back(arguments["message"])
-
     def _save_again(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.save_again()
 
@@ -246,8 +236,8 @@ class Handlers:
         """A warning about memory to confirm before a load, "" if there is none."""
         target, drafters = _pair(arguments)
         request = self._services.preferences.current.settings.load_request(target, drafters)
-        in_use = self._services.loading.memory_in_use()
-        return self._services.models.memory_warning(request, drafters, in_use)
+        loaded = self._services.loading.loaded
+        return self._services.models.memory_warning(request, drafters, loaded)
 
     def _load(self, session: Session, arguments: Arguments) -> None:
         target, drafters = _pair(arguments)

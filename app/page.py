@@ -31,7 +31,7 @@ page.then(({ mount }) => mount({ element, server, follow,
 STYLES = (
     "base", "sidebar", "modelbar", "viewbar", "transcript", "markdown", "tokens", "composer",
     "figures", "dialogs", "training", "rendering", "narrow", "head", "lab", "exchange",
-    "scripts", "access",
+    "versions", "scripts", "access",
 )  # fmt: skip
 
 HEAD = f"""

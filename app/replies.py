@@ -74,8 +74,6 @@ class LiveReply:
         self.finished = True
         self.details["finish"] = finish
         self.details.setdefault("stats", self._figures())
-        if not self._settled and self._replaces():
-            self.details["earlier"] = True
         self.save()
         return self.ended()
 
@@ -96,27 +94,12 @@ class LiveReply:
         try:
             with self._store.atomic():
                 self._store.save_reply(self.message, text, self.tokens, told, not self.finished)
-                if self._settled:
-                    self._store.settle(self.message)
         except sqlite3.Error as error:
             log.error("reply %d could not be saved: %s", self.message, error)
             self.details["unsaved"] = f"{error}: {advice(error)}"
             return False
         self.details.pop("unsaved", None)
         return True
-
-    @property
-    def _settled(self) -> bool:
-        """Complete, as far as anybody wanted it: what it replaced is not needed any more."""
-        wanted = self.details.get("finish") not in ("failed", "interrupted")
-        return self.finished and wanted and bool(self.tokens)
-
-    def _replaces(self) -> bool:
-        try:
-            return self._store.replaces(self.message)
-        except sqlite3.Error as error:
-            log.error("reply %d: what it replaced cannot be read: %s", self.message, error)
-            return False
 
     def _round(self, trace: RoundTrace) -> Event:
         now = time.monotonic()

@@ -24,7 +24,8 @@ FIND = """
 select id, title, updated from conversations c where not deleted and (
     :wanted = '' or instr(fold(title), :wanted) or exists (
         select 1 from messages m left join folded_messages f on f.message = m.id
-        where m.conversation = c.id and instr(coalesce(f.folded, fold(m.content)), :wanted)
+        where m.conversation = c.id and not m.deleted and m.role != 'system'
+        and instr(coalesce(f.folded, fold(m.content)), :wanted)
     )
 ) order by updated desc, id desc limit :limit
 """

@@ -4,7 +4,9 @@
    measure/, training/, and frame/ around them. None knows another one: what a part needs of
    another it is given here. All may use shared/, which knows none of them. */
 
+import { Branches } from "./chat/branches.js";
 import { addressed, Chat } from "./chat/chat.js";
+import { Compare } from "./chat/compare.js";
 import { Connection } from "./shared/connection.js";
 import { dressDialogs } from "./frame/dialogs.js";
 import { dressButtons } from "./shared/dom.js";
@@ -117,7 +119,11 @@ class Page {
         trim: (id) => this.trim(id),
         canTrim: () => this.modelBar.settings.overflow !== "trim",
         saveAgain: () => attempt(() => call("save_again")),
-        bringBack: (id) => attempt(() => call("bring_back", { message: id })),
+        editReply: (entry) => this.branches.edit(entry),
+        select: (id) => this.branches.select(id),
+        fork: (id) => this.branches.fork(id),
+        compare: (id) => this.compare.open(id),
+        remove: (id) => this.branches.remove(id),
       },
     );
     this.tooltip = new Tooltip(this.$("#tip"), this.$("#transcript"), (element) =>
@@ -138,6 +144,10 @@ class Page {
         this.surroundings.closeDrawers();
       },
     });
+    const { chat, surroundings } = this;
+    this.branches = new Branches({ call, attempt, chat, surroundings });
+    const choose = (id) => this.branches.select(id);
+    this.compare = new Compare(this.root, { call, attempt, choose });
   }
 
   listen() {

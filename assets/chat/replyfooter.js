@@ -2,6 +2,7 @@
 
 import { copyText, h, iconButton } from "../shared/dom.js";
 import { count, length, rate, seconds, share } from "../shared/format.js";
+import { menuButton } from "./messagemenu.js";
 import { FINISHES } from "./words.js";
 
 const NOT_EXACT =
@@ -12,7 +13,8 @@ const IDENTICAL =
   "Every token was computed with passes that agree bit for bit, so the text does not depend on " +
   "drafts";
 
-/** actions: { showFigures(entry), regenerate(id) } */
+/** actions: { showFigures(entry), regenerate(id), editReply(entry), select(id), fork(id), compare(id),
+    remove(id) } */
 export function footerOf(entry, actions) {
   const text = entry.reply.source.text;
   const figures = h("div", { class: "reply-figures" });
@@ -26,9 +28,19 @@ export function footerOf(entry, actions) {
   const buttons = h(
     "div",
     { class: "message-buttons" },
+    entry.switcher.element,
     iconButton("chart", "Show the figures of this reply", () => actions.showFigures(entry)),
     again,
     copy,
+    menuButton(() => [
+      ["Edit this reply", () => actions.editReply(entry)],
+      entry.switcher.versions.length > 1 && [
+        "Compare the versions",
+        () => actions.compare(entry.id),
+      ],
+      ["Fork into a new chat", () => actions.fork(entry.id)],
+      ["Delete", () => actions.remove(entry.id)],
+    ]),
   );
   return [figures, buttons];
 }

@@ -52,4 +52,5 @@ export const FINISHES = {
   cancelled: "stopped",
   interrupted: "interrupted",
   failed: "failed",
+  edited: "edited by you",
 };

@@ -41,6 +41,7 @@ const PATHS = {
   redo: "M20 11a8 8 0 1 0-2 6M20 5v6h-6",
   trash: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13",
   chevron: "M6 9l6 6 6-6",
+  more: "M5 12h.01M12 12h.01M19 12h.01",
 };
 
 export function icon(name) {

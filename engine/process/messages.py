@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from engine.data.device import Device
 from engine.data.events import RunEvent
 from engine.data.loaded import LoadedSummary
 from engine.data.log_line import LogLine
@@ -77,11 +78,13 @@ Command = Load | Calibrate | Generate | Cancel | Unload | MakeModel | SearchLaye
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The library is loaded and probed. symbols: extension symbol name to availability."""
+    """The library is loaded and probed. symbols: extension symbol name to availability. cards: the
+    graphics cards that this build uses."""
 
     pid: int
     library_version: str
     symbols: dict[str, bool] = field(default_factory=dict)
+    cards: tuple[Device, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

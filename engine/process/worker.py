@@ -20,7 +20,7 @@ from engine.data.shown import shown
 from engine.data.stats import Stats
 from engine.files.privacy import keep_private
 from engine.llama.abort import AbortFlag
-from engine.llama.library import Library, start_library
+from engine.llama.library import Library, devices, start_library
 from engine.process.messages import (
     Begun,
     Calibrate,
@@ -69,7 +69,8 @@ class Worker:
         self._stopped = threading.Event()
 
     def serve(self) -> None:
-        self._send(Ready(os.getpid(), self._library.version, self._library.symbols))
+        library = self._library
+        self._send(Ready(os.getpid(), library.version, library.symbols, devices()))
         threading.Thread(target=self._receive, daemon=True).start()
         threading.Thread(target=self._pump_log, daemon=True).start()
         while True:

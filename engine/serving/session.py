@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.control.controller import AlwaysDraft, Controller, NeverDraft
 from engine.control.drafting_memory import TextKind
+from engine.data.device import Room
 from engine.data.errors import BadOptionError, EngineError, RunError, StopRequested
 from engine.data.events import Finished, Notice, RunEvent
 from engine.data.folders import DataFolder
@@ -50,15 +51,15 @@ class Session:
         return replace(loaded.summary, speed=loaded.speed.summary())
 
     @property
-    def _bytes_in_use(self) -> int:
+    def _in_use(self) -> Room:
         """What the next load gives back."""
-        return 0 if self._loaded is None else self._loaded.summary.memory_bytes
+        return Room(0) if self._loaded is None else self._loaded.summary.room
 
     # Loading
 
     def load(self, request: LoadRequest, report: Report) -> LoadedSummary:
         """Makes `request` what is loaded. When it fails, what was loaded stays (or comes back)."""
-        plan = self._loader.plan(request, self._bytes_in_use)
+        plan = self._loader.plan(request, self._in_use)
         previous = self._loaded
         if previous is not None and _is_same(previous.plan, plan):
             return _known(self.summary)
@@ -66,7 +67,7 @@ class Session:
 
     def calibrate(self, request: LoadRequest, report: Report) -> LoadedSummary:
         """Measures at length, chooses the fastest setup, and loads that."""
-        plan = self._loader.plan(request, self._bytes_in_use)
+        plan = self._loader.plan(request, self._in_use)
         return self._exchange(plan, report, thorough=True)
 
     def _exchange(self, plan: LoadPlan, report: Report, *, thorough: bool) -> LoadedSummary:

@@ -296,14 +296,15 @@ def test_a_drafter_keeps_its_own_settings(page: Page) -> None:
     expect(nodes).to_have_value("64")
 
 
-def test_what_an_incomplete_reply_replaced_is_offered_and_comes_back(page: Page) -> None:
+def test_an_edit_that_fails_leaves_the_version_before(page: Page) -> None:
     ask(page, "first 30 tokens")
     first = page.locator(".message.user").first
     first.hover()
     first.get_by_role("button", name="Edit and send again").click()
     page.fill(".edit-box", "die, please")
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Bring it back").click()
+    expect(page.locator(".note.error")).to_be_visible()
+    first.get_by_role("button", name="Version before").click()
     expect(page.locator(".user-text")).to_have_text("first 30 tokens")
     assert token_count(finished(page)) == 30
     expect(page.locator(".message")).to_have_count(2)

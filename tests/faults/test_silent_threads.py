@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from app.names import Names
 from app.preferences import PreferencesFile
 from app.session import Sessions
 from app.task import Task, TaskState
+from app.wire import WireToken
 from engine.data.errors import RequestError
 from engine.data.loaded import LoadedSummary
 from engine.data.request import LoadRequest
@@ -85,11 +87,19 @@ class Watched(Conversations):
     look: Callable[[int], bool]
     seen: list[bool]
 
-    def settle(self, reply: int) -> None:
-        super().settle(reply)
-        conversation = self.conversation_of(reply)
+    def save_reply(
+        self,
+        message: int,
+        content: str,
+        tokens: Sequence[WireToken],
+        details: dict[str, Any],
+        streaming: bool,
+    ) -> None:
+        super().save_reply(message, content, tokens, details, streaming)
+        conversation = self.conversation_of(message)
         assert conversation is not None
-        self.seen.append(self.look(conversation))
+        if not streaming:
+            self.seen.append(self.look(conversation))
 
 
 def test_a_reply_is_over_when_the_next_message_may_be_sent(tmp_path: Path) -> None:
