@@ -94,6 +94,29 @@ def test_states_of_a_reply(page: Page) -> None:
         look("stopped")
 
 
+def test_versions(page: Page) -> None:
+    with looking(page) as look:
+        part = ask(page, "hello")
+        part.locator("[data-does=regenerate]").click()
+        expect(part.locator(".version-place")).to_have_text("2/2")
+        finished(page)
+        part.get_by_role("button", name="More").click()
+        in_both_themes(page, look, "menu")
+        page.get_by_role("menuitem", name="Compare the versions").click()
+        in_both_themes(page, look, "compare")
+        page.keyboard.press("Escape")
+        part.get_by_role("button", name="More").click()
+        page.get_by_role("menuitem", name="Edit this reply").click()
+        look("edit a reply")
+        page.keyboard.press("Escape")
+        page.locator(".message.user").hover()
+        page.locator(".message.user").get_by_role("button", name="More").click()
+        page.get_by_role("menuitem", name="Delete").click()
+        expect(page.locator("#ask-dialog")).to_be_visible()
+        in_both_themes(page, look, "ask")
+        page.keyboard.press("Escape")
+
+
 def test_dialogs_and_lists(page: Page) -> None:
     with looking(page) as look:
         ask(page, "hello")
