@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from app.conversations import Conversations
 from app.preferences import PreferencesFile
 from app.settings import EARLIER_CHARACTERS
+from app.shelf import Shelf
 from app.stored_message import StoredMessage
 from app.thoughts import thought_of
 from app.writing import ReplyStart, Writer
@@ -24,11 +25,13 @@ class Asking:
         store: Conversations,
         preferences: PreferencesFile,
         writer: Writer,
+        shelf: Shelf,
     ) -> None:
         self._engine = engine
         self._store = store
         self._preferences = preferences
         self._writer = writer
+        self._shelf = shelf
 
     def conversation_of(self, message: int) -> int:
         conversation = self._store.conversation_of(message)
@@ -54,13 +57,17 @@ class Asking:
     def prepare(self, conversation: int, parent: int) -> ReplyStart:
         """The request, and the empty reply to the message `parent`, which the path ends with then;
         part of the change that makes room for it."""
-        settings = self._preferences.current.settings
+        history = _history(self._store.path_to(parent))
+        if not history:
+            raise BadOptionError("there is nothing to answer: a greeting is not the model's own")
+        own = self._shelf.own(conversation)
+        settings = own.applied(self._preferences.current.settings)
         earlier: tuple[str, ...] = ()
         if settings.earlier_chats == "on":
             earlier = self._store.texts_of_others(conversation, EARLIER_CHARACTERS)
         loaded = self._engine.loaded
         request = settings.generate_request(
-            _history(self._store.path_to(parent)),
+            own.spoken(history),
             earlier,
             None if loaded is None else loaded.reasoning,
         )

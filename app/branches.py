@@ -128,7 +128,7 @@ class Branches:
             source = self._asking.conversation_of(message)
             self._asking.require_free(source)
             with self._store.atomic():
-                made = self._store.create_titled(self._store.title(source)).id
+                made = self._store.create_like(source).id
                 self._store.copy_path(message, made)
             self._announce()
         return {"conversation": made}

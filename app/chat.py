@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from app.asking import Asking
 from app.branches import Branches, require_text
+from app.characters.card import Character
 from app.conversations import Conversations
 from app.names import Names, drafters_in
 from app.preferences import PreferencesFile
+from app.presets import PresetsFile
 from app.session import Event, Session, Sessions
+from app.shelf import Shelf
 from app.stored_message import StoredMessage
 from app.writing import Writer
 from engine.data.errors import BadOptionError, RunError
@@ -32,13 +36,16 @@ class Chat:
         preferences: PreferencesFile,
         sessions: Sessions,
         names: Names,
+        presets: PresetsFile,
     ) -> None:
         self._store = store
+        self._presets = presets
+        self.shelf = Shelf(store)
         self._sessions = sessions
         self._names = names
         self._lock = threading.RLock()
         self._writer = Writer(engine, store, self._publish, self._lock)
-        self._asking = Asking(engine, store, preferences, self._writer)
+        self._asking = Asking(engine, store, preferences, self._writer, self.shelf)
         self.branches = Branches(
             store, self._asking, self._writer, self._publish, self.announce, self._lock
         )
@@ -82,6 +89,8 @@ class Chat:
             with self._store.atomic():
                 if conversation is None or not self._store.exists(conversation):
                     conversation = self._store.create(text).id
+                    self.shelf.set_own(conversation, self._presets.of_new_chats())
+                self.shelf.name(conversation, text)
                 message = self._store.add_user(conversation, text)
                 start = self._asking.prepare(conversation, message)
             session.show(conversation, order)
@@ -90,6 +99,14 @@ class Chat:
             self._writer.start(session, start)
         self.announce()
         return {"conversation": conversation}
+
+    def greet(self, conversation: int, character: Character) -> None:
+        """A chat that was not begun yet begins with what the character says."""
+        with self._lock:
+            if not self.shelf.greet(conversation, character.name, character.greetings):
+                return
+            self._publish(conversation, {"k": "changed"})
+        self.announce()
 
     def save_again(self) -> None:
         """Replies that could not be stored; RunError when they still cannot."""
@@ -135,11 +152,13 @@ class Chat:
             raise BadOptionError("that chat is gone; reload the page")
         self.announce()
 
-    def conversations(self, search: str = "", limit: int = FIRST_PAGE) -> dict[str, Any]:
-        """The newest so many that are found, and whether there are more."""
-        found = self._store.find(search, limit + 1)
+    def conversations(
+        self, search: str = "", limit: int = FIRST_PAGE, closed: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """The first so many that are found, and whether there are more; all folders."""
+        found = self._store.find(search, limit + 1, closed)
         items = [asdict(conversation) for conversation in found[:limit]]
-        return {"items": items, "more": len(found) > limit}
+        return {"items": items, "more": len(found) > limit, "folders": self.shelf.folders()}
 
     def announce(self) -> None:
         """In the order of the changes: the last list that pages are told of is the newest."""

@@ -42,7 +42,7 @@ class ChatStore:
         with self._lock:
             yield self._connection
 
-    def _change(self, statement: str, *values: Any) -> bool:
+    def change(self, statement: str, *values: Any) -> bool:
         """Whether a row was changed."""
         with self._lock, closing(self._connection.execute(statement, values)) as cursor:
             return cursor.rowcount > 0

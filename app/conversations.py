@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from app.messages import Messages
 from app.stored_message import parsed_details
 
 TITLE_LENGTH = 60
+UNTITLED = "New chat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class Conversation:
     id: int
     title: str
     updated: float
+    pinned: int = 0
+    folder: str = ""
 
 
 class Conversations(Messages):
@@ -50,20 +54,35 @@ class Conversations(Messages):
         self._run("delete from files where sha256 not in (select sha256 from attachments)")
 
     def create(self, first_message: str) -> Conversation:
-        return self.create_titled(title_of(first_message) or "New chat")
+        return self._create(title_of(first_message) or UNTITLED)
 
-    def create_titled(self, title: str) -> Conversation:
+    def create_like(self, other: int) -> Conversation:
+        """With the title, the folder and the settings of another one."""
+        made = self._create(self.title(other))
+        self.change(
+            "update conversations set (folder, settings) ="
+            " (select folder, settings from conversations where id = ?) where id = ?",
+            *(other, made.id),
+        )
+        return made
+
+    def _create(self, title: str) -> Conversation:
         now = time.time()
         new_id = self._run("insert into conversations (title, updated) values (?, ?)", title, now)
         return Conversation(new_id, title, now)
 
-    def find(self, text: str = "", limit: int = 500) -> tuple[Conversation, ...]:
-        """Newest first; looks in titles and messages, whatever the case."""
+    def find(
+        self, text: str = "", limit: int = 500, closed: Sequence[str] = ()
+    ) -> tuple[Conversation, ...]:
+        """Pinned ones, then those in folders, then the others, each newest first; looks in titles
+        and messages, whatever the case. closed: folders whose chats are left out, unless they are
+        looked for."""
         wanted = search.fold(text)
+        asked = {"wanted": wanted, "limit": limit, "closed": json.dumps(list(closed))}
         with self._lock:
             if wanted:
                 search.catch_up(self._connection)
-            rows = self._connection.execute(search.FIND, {"wanted": wanted, "limit": limit})
+            rows = self._connection.execute(search.FIND, asked)
             return tuple(Conversation(*row) for row in rows)
 
     def title(self, conversation: int) -> str:
@@ -76,12 +95,12 @@ class Conversations(Messages):
 
     def rename(self, conversation: int, title: str) -> bool:
         """False when it is gone."""
-        return self._change("update conversations set title = ? where id = ?", title, conversation)
+        return self.change("update conversations set title = ? where id = ?", title, conversation)
 
     def set_deleted(self, conversation: int, deleted: bool) -> bool:
         """Deleting can be undone until the next start; False when it is gone."""
         change = "update conversations set deleted = ? where id = ?"
-        return self._change(change, deleted, conversation)
+        return self.change(change, deleted, conversation)
 
 
 def title_of(first_message: str) -> str:

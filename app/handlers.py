@@ -25,6 +25,7 @@ from app.model_downloads import DownloadActions, ModelDownloads
 from app.model_service import ModelService
 from app.names import Names
 from app.preferences import PreferencesFile
+from app.preset_actions import PresetActions
 from app.requests import (
     BadRequestError,
     checked_request,
@@ -35,6 +36,8 @@ from app.requests import (
 )
 from app.session import Session, Sessions
 from app.settings_form import FIELDS
+from app.shelf_actions import ShelfActions
+from app.torch_install import TorchInstall
 from app.training import Training
 from app.training_options import (
     delete_data,
@@ -69,17 +72,20 @@ class Services:
     downloads: ModelDownloads
     log: LogSource
     training: Training
+    torch: TorchInstall
     folder: DataFolder
     lab: LabActions
     departures: Departures
     names: Names
     exchange: Exchange
+    presets: PresetActions
     problems: tuple[str, ...] = ()
 
     @property
     def problem(self) -> str | None:
         """What was wrong with stored files, for the user."""
-        found = (self.chat.problem, self.preferences.problem, self.training.problem)
+        parts = (self.chat, self.preferences, self.presets, self.training)
+        found = (part.problem for part in parts)
         return " ".join(filter(None, (*self.problems, *found))) or None
 
 
@@ -113,6 +119,9 @@ class Handlers:
             "train_delete": self._train_delete,
             **branch_actions(services.chat.branches),
             **self._downloads.table(),
+            **services.torch.table(),
+            **services.presets.table(),
+            **ShelfActions(services.chat).table(),
             **services.lab.table(),
         }
 
@@ -140,6 +149,7 @@ class Handlers:
             "fields": [asdict(field) for field in FIELDS],
             "downloads": self._downloads.state(),
             "training": services.training.state(),
+            "torch": services.torch.state(),
             **services.lab.states(),
         }
         return fit_to_send(hello)
@@ -210,7 +220,8 @@ class Handlers:
     def _search(self, session: Session, arguments: Arguments) -> Any:
         wanted = arguments["limit"]
         limit = FIRST_PAGE if wanted is None else min(max(wanted, 1), MOST)
-        return self._services.chat.conversations(arguments["text"], limit)
+        closed = arguments["closed"] or []
+        return self._services.chat.conversations(arguments["text"], limit, closed)
 
     def _rename(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.rename(arguments["conversation"], arguments["title"])
@@ -267,7 +278,7 @@ class Handlers:
         return [asdict(line) for line in lines]
 
     def _train_options(self, session: Session, arguments: Arguments) -> Any:
-        return training_options(self._services.models, self._services.folder)
+        return self._training_options()
 
     def _train_forecast(self, session: Session, arguments: Arguments) -> Any:
         return forecast_answer(arguments, self._services.models)
@@ -285,7 +296,11 @@ class Handlers:
     def _train_delete(self, session: Session, arguments: Arguments) -> Any:
         self._services.training.require_idle()
         delete_data(self._services.folder, arguments["name"])
-        return training_options(self._services.models, self._services.folder)
+        return self._training_options()
+
+    def _training_options(self) -> Any:
+        services = self._services
+        return training_options(services.models, services.folder, services.torch.problem())
 
     def _preferences(self) -> dict[str, Any]:
         """chosen: the drafters as the page shows them."""

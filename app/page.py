@@ -30,8 +30,8 @@ page.then(({ mount }) => mount({ element, server, follow,
 # Later sheets overrule earlier ones: narrow pages rearrange what the others have laid out.
 STYLES = (
     "base", "sidebar", "modelbar", "viewbar", "transcript", "markdown", "tokens", "composer",
-    "figures", "dialogs", "training", "rendering", "narrow", "head", "lab", "exchange",
-    "versions", "scripts", "access",
+    "figures", "dialogs", "training", "rendering", "firstminute", "folders", "chatsettings",
+    "narrow", "head", "lab", "exchange", "versions", "scripts", "access",
 )  # fmt: skip
 
 HEAD = f"""

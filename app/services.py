@@ -19,8 +19,11 @@ from app.model_downloads import ModelDownloads
 from app.model_service import ModelService
 from app.names import Names
 from app.preferences import PreferencesFile
+from app.preset_actions import PresetActions
+from app.presets import PresetsFile
 from app.race import Race
 from app.session import Sessions
+from app.torch_install import Installer, TorchInstall
 from app.training import Training
 from app.training_child import COMMAND
 from engine.data.errors import EngineError
@@ -50,6 +53,7 @@ class Application:
         downloads: ModelDownloads,
         folder: DataFolder,
         trainer: Sequence[str] = COMMAND,
+        installer: Installer | None = None,
     ) -> None:
         self._engine = engine
         self._models = models
@@ -61,7 +65,8 @@ class Application:
         names = Names(lambda news: sessions.broadcast({"k": "names", "names": news}))
         loading = Loading(engine, preferences, sessions, names)
         training = Training(folder, sessions, trainer)
-        chat = Chat(engine, self._store, preferences, sessions, names)
+        presets = PresetsFile(folder.presets_file)
+        chat = Chat(engine, self._store, preferences, sessions, names, presets)
         self.services = Services(
             chat=chat,
             loading=loading,
@@ -71,6 +76,7 @@ class Application:
             downloads=downloads,
             log=engine,
             training=training,
+            torch=TorchInstall(sessions, installer or Installer()),
             folder=folder,
             lab=LabActions(
                 Lab(engine, loading, preferences, sessions),
@@ -83,6 +89,7 @@ class Application:
             departures=Departures(chat.leave),
             names=names,
             exchange=Exchange(self._store, chat.announce),
+            presets=PresetActions(presets, chat, preferences, loading),
         )
 
     def load_last(self) -> None:
@@ -104,6 +111,7 @@ class Application:
         self.services.departures.close()
         self.services.chat.close()
         self.services.training.close()
+        self.services.torch.close()
         self.services.lab.close()
         self._downloads.close()
         self._engine.close()

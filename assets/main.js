@@ -7,6 +7,7 @@
 import { Branches } from "./chat/branches.js";
 import { addressed, Chat } from "./chat/chat.js";
 import { Compare } from "./chat/compare.js";
+import { ChatSettings } from "./frame/chatsettings.js";
 import { Connection } from "./shared/connection.js";
 import { dressDialogs } from "./frame/dialogs.js";
 import { dressButtons } from "./shared/dom.js";
@@ -82,6 +83,7 @@ class Page {
       toast,
       open: (id) => this.chat.open(id),
       current: () => this.chat.conversation,
+      kept: new Kept(window, "localStorage", "forerun-folders"),
     });
     this.exchange = new Exchange(this.root, {
       session: () => this.connection.session,
@@ -90,6 +92,13 @@ class Page {
     this.settings = new SettingsForm(this.$("#settings-form"), {
       call,
       changed: (values) => this.modelBar.settingsChanged(values),
+    });
+    this.chatSettings = new ChatSettings(this.root, {
+      call,
+      ask,
+      session: () => this.connection.session,
+      current: () => this.chat.conversation,
+      begin: (id) => this.chat.adopt(id),
     });
     this.log = new Log(this.root, { call });
     const target = () => this.modelBar.pair().target;
@@ -159,6 +168,7 @@ class Page {
     });
     this.$("#new-chat").addEventListener("click", () => this.chat.open(null));
     this.$("#open-settings").addEventListener("click", () => this.openSettings());
+    this.$("#open-chat-settings").addEventListener("click", () => this.chatSettings.open());
     this.$("#open-models").addEventListener("click", () => this.openModels());
     this.$("#open-train").addEventListener("click", () => this.openTrain());
     this.$("#open-exchange").addEventListener("click", () => this.exchange.open());
@@ -202,13 +212,16 @@ class Page {
   hello(hello, asked) {
     this.root.hidden = false;
     this.settings.build(hello.fields, hello.preferences.settings);
+    this.chatSettings.build(hello.fields);
     this.settings.fit(hello.engine.loaded?.reasoning);
     this.viewBar.show(hello.preferences.view);
     this.chat.greet(hello.chat, asked);
     this.sidebar.changed(hello.conversations);
     this.models.showDownloads(hello.downloads);
-    this.modelBar.start(hello.engine, hello.preferences).then(() => this.drawWelcome());
+    this.modelBar.start(hello.engine, hello.preferences);
+    this.drawWelcome();
     this.train.show(hello.training.job);
+    this.train.torch.show(hello.torch);
     this.lab.measure.show(hello.lab);
     this.lab.race.show(hello.race, false);
     if (hello.problem) this.surroundings.toast(hello.problem, null, PROBLEM_TIME);
@@ -225,6 +238,7 @@ class Page {
     else if (event.k === "race") this.lab.race.show(event);
     else if (event.k === "downloads") this.downloadsChanged(event.items);
     else if (event.k === "training") this.trainingChanged(event.job);
+    else if (event.k === "torch") this.train.torch.show(event);
   }
 
   engineChanged(engine) {
@@ -305,8 +319,12 @@ class Page {
     const welcome = this.$("#welcome");
     welcome.hidden = !empty;
     if (!empty) return;
-    const open = () => this.openModels("starter");
-    welcome.replaceChildren(...welcomeParts(this.modelBar.engine, open));
+    const engine = this.modelBar.begun ? this.modelBar.engine : null;
+    const parts = welcomeParts(engine, {
+      open: () => this.openModels("starter"),
+      send: (text) => this.chat.send(text),
+    });
+    welcome.replaceChildren(...parts);
   }
 }
 

@@ -271,6 +271,12 @@ export class Chat {
     this.release();
   }
 
+  /** The new chat was begun by something else than a message: what is being written goes along. */
+  adopt(conversation) {
+    this.composer.follow(conversation);
+    return this.open(conversation);
+  }
+
   /** What makes another version: true when it was taken. */
   change(action, args) {
     return this.writes(() => this.page.attempt(() => this.page.call(action, args)));

@@ -41,6 +41,11 @@ export const LEGEND = [
     "q",
     "The drafter's probability. A point mass: the drafter named one token and no probabilities.",
   ],
+  [
+    "where the time goes",
+    "Draft: what the drafter took. Target: its passes over the drafts. Other: choosing, cutting " +
+      "back and sending. Drafting pays while the draft share is small and many drafts are kept.",
+  ],
   ["parked", "Rounds in which no draft was made because it would have cost more than it saves."],
   ["tokens per second", "All tokens of the reply divided by the time since its first round."],
 ];

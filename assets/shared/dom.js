@@ -40,6 +40,10 @@ const PATHS = {
   edit: "M4 20h4L19 9l-4-4L4 16zM13 7l4 4",
   redo: "M20 11a8 8 0 1 0-2 6M20 5v6h-6",
   trash: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13",
+  pin: "M9 4h6l-1 6 3 3H7l3-3zM12 13v7",
+  unpin: "M9 4h6l-1 6 3 3H7l3-3zM12 13v7M4 4l16 16",
+  folder: "M3 7h6l2 2h10v10H3z",
+  persona: "M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM4 20c1-4 4-6 8-6s7 2 8 6",
   chevron: "M6 9l6 6 6-6",
   more: "M5 12h.01M12 12h.01M19 12h.01",
 };

@@ -229,7 +229,14 @@ def test_downloads_show_progress_and_survive_a_reload(page: Page) -> None:
 
 def test_log_and_legend(page: Page) -> None:
     page.click("#open-log")
-    expect(page.locator("#log-lines")).to_contain_text("loaded meta data")
+    loaded = page.get_by_text("loaded meta data")
+    expect(loaded).to_be_visible()
+    page.select_option("#log-level", "30")
+    expect(loaded).to_be_hidden()
+    expect(page.locator("#log-lines .level-30")).to_be_visible()
+    page.select_option("#log-level", "40")
+    expect(page.locator(".log-nothing")).to_have_text("No line of this level so far.")
+    page.select_option("#log-level", "0")
     page.keyboard.press("Escape")
     page.click("#open-legend")
     expect(page.locator("#legend-list")).to_contain_text("mean accepted length")

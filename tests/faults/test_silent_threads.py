@@ -15,6 +15,7 @@ from app.conversations import Conversations
 from app.loading import Loading
 from app.names import Names
 from app.preferences import PreferencesFile
+from app.presets import PresetsFile
 from app.session import Sessions
 from app.task import Task, TaskState
 from app.wire import WireToken
@@ -107,8 +108,8 @@ def test_a_reply_is_over_when_the_next_message_may_be_sent(tmp_path: Path) -> No
     preferences = PreferencesFile(tmp_path / "p.json")
     names = Names(lambda _news: None)
     Loading(engine, preferences, sessions, names).start("starter", ())
-    store = Watched(tmp_path / "c.sqlite3")
-    chat, session = Chat(engine, store, preferences, sessions, names), sessions.create()
+    store, presets = Watched(tmp_path / "c.sqlite3"), PresetsFile(tmp_path / "presets.json")
+    chat, session = Chat(engine, store, preferences, sessions, names, presets), sessions.create()
     store.seen = []
 
     def is_streaming(conversation: int) -> bool:
