@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 
 Look = Callable[..., None]
 NARROW: ViewportSize = {"width": 380, "height": 800}
-DIALOGS = ("models", "train", "lab", "exchange", "log", "shortcuts")
+DIALOGS = ("chat-settings", "models", "train", "lab", "exchange", "log", "shortcuts")
 
 
 @contextmanager
@@ -184,7 +184,7 @@ def test_narrow(page: Page) -> None:
         page.click("#open-settings")
         look("settings")
         page.keyboard.press("Escape")
-        for name in DIALOGS:
+        for name in DIALOGS[1:]:
             page.click("#open-sidebar")
             page.click(f"#open-{name}")
             look(name)
