@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from app.conversations import Conversations
+from app.own_settings import NOTHING, OwnSettings
 from app.preferences import PreferencesFile
 from app.settings import EARLIER_CHARACTERS
 from app.shelf import Shelf
@@ -12,7 +14,7 @@ from app.stored_message import StoredMessage
 from app.thoughts import thought_of
 from app.writing import ReplyStart, Writer
 from engine.data.errors import BadOptionError, RequestError
-from engine.data.request import Message
+from engine.data.request import GenerateRequest, Message
 from engine.process.protocols import Generator
 
 
@@ -60,18 +62,30 @@ class Asking:
         history = _history(self._store.path_to(parent))
         if not history:
             raise BadOptionError("there is nothing to answer: a greeting is not the model's own")
-        own = self._shelf.own(conversation)
-        settings = own.applied(self._preferences.current.settings)
         earlier: tuple[str, ...] = ()
-        if settings.earlier_chats == "on":
+        if self._preferences.current.settings.earlier_chats == "on":
             earlier = self._store.texts_of_others(conversation, EARLIER_CHARACTERS)
-        loaded = self._engine.loaded
-        request = settings.generate_request(
-            own.spoken(history),
-            earlier,
-            None if loaded is None else loaded.reasoning,
-        )
+        request = self._request(self._shelf.own(conversation), history, earlier)
         return ReplyStart(conversation, self._store.start_reply(conversation, parent), request)
+
+    def request_with(self, conversation: int | None, text: str) -> GenerateRequest | None:
+        """What would be asked of the engine if the text were sent there now, without the texts of
+        other chats, which the target never reads. None where nothing is left to ask."""
+        known = conversation is not None and self._store.exists(conversation)
+        stored = self._store.messages(conversation) if known and conversation is not None else ()
+        typed = (Message("user", text),) if text.strip() else ()
+        history = _joined((*_history(stored), *typed))
+        own = self._shelf.own(conversation) if known and conversation is not None else NOTHING
+        return self._request(own, history) if history else None
+
+    def _request(
+        self, own: OwnSettings, history: tuple[Message, ...], earlier: tuple[str, ...] = ()
+    ) -> GenerateRequest:
+        """own: what the conversation sets itself."""
+        loaded = self._engine.loaded
+        settings = own.applied(self._preferences.current.settings)
+        reasoning = None if loaded is None else loaded.reasoning
+        return settings.generate_request(own.spoken(history), earlier, reasoning)
 
 
 def _history(messages: Sequence[StoredMessage]) -> tuple[Message, ...]:
@@ -85,12 +99,21 @@ def _history(messages: Sequence[StoredMessage]) -> tuple[Message, ...]:
             told.append(message)
         elif message.details.get("error", {}).get("kind") == "ContextLengthError":
             told.pop()
+    return _joined(_told(message) for message in told)
+
+
+def _told(message: StoredMessage) -> Message:
+    thought = message.reasoning or thought_of(message.tokens, message.details)
+    return Message(message.role, message.content, thought or None)
+
+
+def _joined(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Roles in turn; of several that are joined, the first one's thoughts."""
     history: list[Message] = []
-    for message in told:
+    for message in messages:
         if history and history[-1].role == message.role:
             joined = f"{history[-1].content}\n\n{message.content}"
-            history[-1] = Message(message.role, joined)
+            history[-1] = replace(history[-1], content=joined)
         else:
-            thought = message.reasoning or thought_of(message.tokens, message.details)
-            history.append(Message(message.role, message.content, thought or None))
+            history.append(message)
     return tuple(history)

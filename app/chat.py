@@ -20,6 +20,7 @@ from app.shelf import Shelf
 from app.stored_message import StoredMessage
 from app.writing import Writer
 from engine.data.errors import BadOptionError, RunError
+from engine.data.request import GenerateRequest
 from engine.process.protocols import Generator
 
 FIRST_PAGE = 200
@@ -107,6 +108,11 @@ class Chat:
                 return
             self._publish(conversation, {"k": "changed"})
         self.announce()
+
+    def request_with(self, conversation: int | None, text: str) -> GenerateRequest | None:
+        """See Asking."""
+        with self._lock:
+            return self._asking.request_with(conversation, text)
 
     def save_again(self) -> None:
         """Replies that could not be stored; RunError when they still cannot."""

@@ -17,6 +17,7 @@ from app.chat import FIRST_PAGE, Chat
 from app.chat_file import advice
 from app.choices import drafter_options, target_options
 from app.chosen import chosen_json, expressions
+from app.context_meter import ContextMeter
 from app.departures import Departures
 from app.exchange.service import Exchange
 from app.lab_actions import LabActions
@@ -79,6 +80,7 @@ class Services:
     names: Names
     exchange: Exchange
     presets: PresetActions
+    meter: ContextMeter
     problems: tuple[str, ...] = ()
 
     @property
@@ -98,6 +100,7 @@ class Handlers:
         self._actions: dict[str, Action] = {
             "open": self._open,
             "send": self._send,
+            "count": self._count,
             "stop": self._stop,
             "save_again": self._save_again,
             "search": self._search,
@@ -210,6 +213,10 @@ class Handlers:
     def _send(self, session: Session, arguments: Arguments) -> Any:
         conversation, order = arguments["conversation"], arguments["order"]
         return self._services.chat.send(session, conversation, arguments["text"], order)
+
+    def _count(self, session: Session, arguments: Arguments) -> Any:
+        """How much of the context is taken if the text is sent; null where nothing is loaded."""
+        return self._services.meter.count(arguments["conversation"], arguments["text"])
 
     def _stop(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.stop(arguments["conversation"])

@@ -31,7 +31,8 @@ page.then(({ mount }) => mount({ element, server, follow,
 STYLES = (
     "base", "sidebar", "modelbar", "viewbar", "transcript", "markdown", "tokens", "composer",
     "figures", "dialogs", "training", "rendering", "firstminute", "folders", "chatsettings",
-    "narrow", "head", "lab", "exchange", "versions", "scripts", "access",
+    "narrow", "head", "lab", "exchange", "versions", "scripts", "drafting", "access",
+    "contextmeter",
 )  # fmt: skip
 
 HEAD = f"""

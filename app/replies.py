@@ -9,11 +9,13 @@ from typing import Any, assert_never
 
 from app.chat_file import advice
 from app.conversations import Conversations
+from app.copied import copied_runs
 from app.session import Event
 from app.thoughts import LiveThought, answer_of
 from app.wire import WireEncoder, WireToken
 from engine.data.errors import EngineError
 from engine.data.events import Finished, Notice, PromptProgress, Queued, RunEvent
+from engine.data.request import GenerateRequest
 from engine.data.rounds import RoundTrace
 from engine.data.stats import StatsCounter
 
@@ -112,6 +114,10 @@ class LiveReply:
         thought = self._thought.add(trace)
         if thought is not None:
             self.details["reasoning"] = event["reasoning"] = thought
+        copied = copied_runs(trace, len(self.tokens))
+        if copied:
+            self.details.setdefault("copied", []).extend(copied)
+            event["copied"] = copied
         self.tokens.extend(added)
         if len(self._encoder.drafters) != known_drafters:
             self.details["drafters"] = event["drafters"] = list(self._encoder.drafters)
@@ -138,3 +144,13 @@ class LiveReply:
         if self._first_round_at is not None:
             figures["prefill_seconds"] = self._first_round_at - self._started
         return figures
+
+
+def verified_by(request: GenerateRequest) -> dict[str, Any]:
+    """What decides the rule that drafts are verified by: `details.verified`."""
+    drafting = request.drafting
+    return {
+        "greedy": request.sampling.temperature == 0.0,
+        "coupling": drafting.coupling,
+        "acceptance": drafting.acceptance,
+    }

@@ -138,6 +138,7 @@ ARGUMENTS: dict[str, dict[str, Check]] = {
         "text": text(MESSAGE_LENGTH),
         "order": Optional(whole),
     },
+    "count": {"conversation": nullable(identity), "text": text(MESSAGE_LENGTH)},
     "stop": {"conversation": identity},
     "regenerate": {"message": identity},
     "save_again": {},

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from app.chat import Chat
 from app.choices import target_options
+from app.context_meter import ContextMeter
 from app.conversations import Conversations
 from app.departures import Departures
 from app.exchange.service import Exchange
@@ -29,12 +30,12 @@ from app.training_child import COMMAND
 from engine.data.errors import EngineError
 from engine.data.folders import DataFolder
 from engine.models.catalogue import set_aside_catalogue
-from engine.process.protocols import Generator, Loader, LogSource
+from engine.process.protocols import Generator, Loader, LogSource, TokenCounter
 
 log = logging.getLogger(__name__)
 
 
-class Engine(Generator, Loader, LogSource, Protocol):
+class Engine(Generator, Loader, LogSource, TokenCounter, Protocol):
     """What the interface needs of `engine.process.client.EngineClient`."""
 
     def close(self) -> None: ...
@@ -90,6 +91,7 @@ class Application:
             names=names,
             exchange=Exchange(self._store, chat.announce),
             presets=PresetActions(presets, chat, preferences, loading),
+            meter=ContextMeter(engine, chat),
         )
 
     def load_last(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from app.conversations import Conversations
-from app.replies import LiveReply
+from app.replies import LiveReply, verified_by
 from app.session import Event, Session
 from app.stored_message import StoredMessage
 from engine.data.errors import EngineError
@@ -112,6 +112,7 @@ class Writer:
         loaded = self._engine.loaded
         name = loaded.target.id if loaded else ""
         reply = LiveReply(start.message, start.conversation, self._store, name)
+        reply.details["verified"] = verified_by(start.request)
         writing = self._active[start.conversation] = _Writing(reply, session)
         shown = {"k": "start", "m": start.message, "details": dict(reply.details)}
         self._publish(start.conversation, shown)

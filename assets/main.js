@@ -27,6 +27,9 @@ import { Shortcuts } from "./frame/shortcuts.js";
 import { Sidebar } from "./frame/sidebar.js";
 import { Kept } from "./shared/storage.js";
 import { Surroundings } from "./frame/surroundings.js";
+import { Almost } from "./chat/almost.js";
+import { CopyThread } from "./chat/copythread.js";
+import { Minimap } from "./chat/minimap.js";
 import { Tooltip } from "./chat/tooltip.js";
 import { Train } from "./training/train.js";
 import { Transcript } from "./chat/transcript.js";
@@ -91,7 +94,10 @@ class Page {
     });
     this.settings = new SettingsForm(this.$("#settings-form"), {
       call,
-      changed: (values) => this.modelBar.settingsChanged(values),
+      changed: (values) => {
+        this.modelBar.settingsChanged(values);
+        this.chat.meter.refresh();
+      },
     });
     this.chatSettings = new ChatSettings(this.root, {
       call,
@@ -135,13 +141,24 @@ class Page {
         remove: (id) => this.branches.remove(id),
       },
     );
-    this.tooltip = new Tooltip(this.$("#tip"), this.$("#transcript"), (element) =>
-      this.transcript.tokenOf(element),
-    );
+    const tokenOf = (element) => this.transcript.tokenOf(element);
+    const area = this.$("#transcript");
+    const thread = new CopyThread(this.transcript);
+    this.tooltip = new Tooltip(this.$("#tip"), area, tokenOf, thread);
+    this.almost = new Almost(this.$("#almost-dialog"), area, { placeOf: tokenOf });
+    const { scroller, list } = this.transcript;
+    this.minimap = new Minimap(this.$("#minimap"), {
+      scroller,
+      list,
+      transcript: this.transcript,
+    });
     const views = new InOrder();
     this.viewBar = new ViewBar(this.root, {
       changed: (changes) => views.run(() => attempt(() => call("view", { changes }))),
-      viewChanged: (view) => this.transcript.setView(view),
+      viewChanged: (view) => {
+        this.transcript.setView(view);
+        this.minimap.request();
+      },
     });
     const { root, transcript, figures, viewBar } = this;
     this.chat = new Chat({
@@ -244,6 +261,7 @@ class Page {
   engineChanged(engine) {
     this.modelBar.show(engine);
     this.settings.fit(engine.loaded?.reasoning);
+    this.chat.meter.refresh();
     this.drawWelcome();
   }
 

@@ -8,6 +8,7 @@
    knows nothing of how models are chosen and loaded. */
 
 import { Composer } from "./composer.js";
+import { ContextMeter } from "./contextmeter.js";
 import { setText } from "../shared/dom.js";
 import { count } from "../shared/format.js";
 import { learnNames } from "../shared/names.js";
@@ -40,6 +41,12 @@ export class Chat {
       send: (text) => this.send(text),
       stop: () => this.stop(),
       drafts: page.drafts,
+      changed: () => this.meter.refresh(),
+    });
+    this.meter = new ContextMeter(page.root, {
+      call: page.call,
+      text: () => this.composer.box.value,
+      conversation: () => this.conversation,
     });
   }
 
@@ -149,6 +156,7 @@ export class Chat {
     this.writing = message;
     this.page.root.dataset.writing = String(message !== null);
     this.composer.setWriting(message !== null);
+    this.meter.refresh();
   }
 
   /** The page has a new session, which drew the conversation that was `asked` for. */

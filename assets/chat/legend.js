@@ -3,6 +3,7 @@
 import { answerQuestions } from "./explain.js";
 import { h, setText } from "../shared/dom.js";
 import { nameOf } from "../shared/names.js";
+import { LEVELS } from "./levels.js";
 import { DRAFTER_SLOTS } from "./painter.js";
 import { KINDS, LEGEND } from "./words.js";
 
@@ -10,6 +11,7 @@ const NOW = {
   outcome: "Colours show what became of each token: whether it was drafted, and kept.",
   drafter:
     "Colours show who proposed each token that was kept. Tokens without one are the target’s.",
+  predictability: "Colours show how sure the target was of each token.",
   off: "Colours are off. Point at a token, or step to it in the view Tokens, to see what it is.",
 };
 const HIDDEN_GHOSTS = " Not shown now: switch on “Rejected drafts”.";
@@ -19,6 +21,9 @@ export function colourMarks({ colour, ghosts }, drafters) {
   const marks = [];
   if (colour === "outcome") {
     for (const { name } of Object.values(KINDS)) marks.push([name, `token ${name}`]);
+  } else if (colour === "predictability") {
+    for (const { name, label } of LEVELS) marks.push([`${name} (${label})`, `token ${name}`]);
+    marks.push(["not known", "token unknown"]);
   } else if (colour === "drafter") {
     drafters.forEach((name, slot) => marks.push([nameOf(name), drafterStyle(slot)]));
     marks.push(["target", "token drafter-none"]);

@@ -6,6 +6,8 @@ import { Reply } from "./reply.js";
 import { footerOf } from "./replyfooter.js";
 import { notesOf } from "./replynotes.js";
 import { arrange, focusIn, placeIn } from "./place.js";
+import { Runway } from "./runway.js";
+import { wireNumber } from "../shared/wire.js";
 import { parted, Thought } from "./thought.js";
 import { VersionSwitcher } from "./versions.js";
 
@@ -151,6 +153,13 @@ export class Transcript {
     entry.element.classList.toggle("streaming", streaming);
     entry.element.setAttribute("aria-busy", String(streaming));
     entry.progress.hidden = !streaming || known(entry) > 0;
+    if (streaming && !entry.runway) {
+      entry.runway = new Runway();
+      entry.body.after(entry.runway.element);
+    } else if (!streaming) {
+      entry.runway?.end();
+      entry.runway = null;
+    }
   }
 
   /** What is thought of some tokens goes into the fold; gives the rest, which is the answer. */
@@ -177,15 +186,17 @@ export class Transcript {
   }
 
   /** Tokens from number `at` on; false if some before them are missing. */
-  push(id, at, tokens, { drafters, reasoning }) {
+  push(id, at, tokens, { drafters, reasoning, copied }) {
     const entry = this.messages.get(id);
     if (!entry) return false;
     const there = known(entry);
     if (at > there) return false;
     if (drafters) entry.details.drafters = drafters;
     if (reasoning) entry.details.reasoning = reasoning;
+    if (copied && at === there) (entry.details.copied ??= []).push(...copied);
     entry.progress.hidden = true;
     const added = tokens.slice(there - at);
+    entry.runway?.show(added);
     entry.reply.push(this.pushThought(entry, added, there, entry.details.reasoning));
     return true;
   }
@@ -242,7 +253,21 @@ export class Transcript {
     if (!token) return null;
     const number = element.dataset.number;
     const rejected = number === undefined ? null : token[6][number];
-    return { token, rejected, number: Number(number), drafters: entry.details.drafters ?? [] };
+    return {
+      token,
+      rejected,
+      number: Number(number),
+      drafters: entry.details.drafters ?? [],
+      ...this.placeOf(element, entry, part),
+    };
+  }
+
+  /** Which token of which reply it is. */
+  placeOf(element, entry, part) {
+    const { id: message, details, streaming } = entry;
+    const isThought = part === entry.thought;
+    const wire = wireNumber(Number(element.dataset.index), isThought, details.reasoning);
+    return { entry, message, wire, details, streaming };
   }
 
   /**

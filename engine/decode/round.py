@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from engine.data.rounds import RoundSeconds
+from engine.data.rounds import CopySource, RoundSeconds
 from engine.maths.acceptance import Verdict
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import Proposal
@@ -17,6 +17,7 @@ class Round:
 
     targets: p after the last token of the context and after every node of the proposal. tokens:
     what it added to the context. ends: whether the last of them ends the reply.
+    sources: by drafter and path of tokens below the context, where it read the last one.
     """
 
     position: int
@@ -26,6 +27,7 @@ class Round:
     tokens: tuple[int, ...]
     ends: bool
     seconds: RoundSeconds
+    sources: Mapping[tuple[str, tuple[int, ...]], CopySource] = field(default_factory=dict)
 
 
 def cut_at_end(

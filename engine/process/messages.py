@@ -8,6 +8,7 @@ from engine.data.device import Device
 from engine.data.events import RunEvent
 from engine.data.loaded import LoadedSummary
 from engine.data.log_line import LogLine
+from engine.data.prompt_size import PromptSize
 from engine.data.request import GenerateRequest, LoadRequest
 from engine.skip.report import SkipReport, SkipSearchRequest
 
@@ -66,11 +67,23 @@ class SearchLayers:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """How many tokens the prompt of a request has, and each of the texts. Answered beside the
+    other commands, also while one of them runs."""
+
+    id: int
+    request: GenerateRequest
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     pass
 
 
-Command = Load | Calibrate | Generate | Cancel | Unload | MakeModel | SearchLayers | Shutdown
+Command = (
+    Load | Calibrate | Generate | Cancel | Unload | MakeModel | SearchLayers | Count | Shutdown
+)
 
 
 # From the engine process
@@ -156,6 +169,23 @@ class LayersFound:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """The answer to Count."""
+
+    id: int
+    size: PromptSize
+
+
+@dataclass(frozen=True, slots=True)
+class NotCounted:
+    """Count has no answer. kind: a class name of engine.data.errors."""
+
+    id: int
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class LogLines:
     lines: tuple[LogLine, ...]
 
@@ -171,5 +201,7 @@ EngineMessage = (
     | Failed
     | Made
     | LayersFound
+    | Counted
+    | NotCounted
     | LogLines
 )

@@ -21,11 +21,13 @@ from engine.data.stats import Stats
 from engine.files.privacy import keep_private
 from engine.llama.abort import AbortFlag
 from engine.llama.library import Library, devices, start_library
+from engine.process.counter import Counter
 from engine.process.messages import (
     Begun,
     Calibrate,
     Cancel,
     Command,
+    Count,
     Done,
     Failed,
     Generate,
@@ -66,6 +68,7 @@ class Worker:
         self._abort = AbortFlag()
         self._cancellation = _Cancellation(self._abort)
         self._session = Session(library, data_folder, self._abort)
+        self._counter = Counter(self._session.counting.size, outlet.send)
         self._stopped = threading.Event()
 
     def serve(self) -> None:
@@ -73,6 +76,7 @@ class Worker:
         self._send(Ready(os.getpid(), library.version, library.symbols, devices()))
         threading.Thread(target=self._receive, daemon=True).start()
         threading.Thread(target=self._pump_log, daemon=True).start()
+        self._counter.start()
         while True:
             command = self._commands.get()
             if isinstance(command, Shutdown):
@@ -82,7 +86,7 @@ class Worker:
         self._session.unload()
 
     def _serve_one(self, command: Command) -> None:
-        if isinstance(command, Cancel | Shutdown):
+        if isinstance(command, Cancel | Count | Shutdown):
             return
         self._cancellation.begin(command.id)
         self._send(Begun(command.id))
@@ -161,11 +165,13 @@ class Worker:
         self._send(Done(command.id, self._session.summary))
 
     def _receive(self) -> None:
-        """Cancel acts at once; everything else waits its turn."""
+        """Cancel acts at once, Count is answered beside; everything else waits its turn."""
         while True:
             command = self._outlet.receive()
             if isinstance(command, Cancel):
                 self._cancellation.request(command.id)
+            elif isinstance(command, Count):
+                self._counter.ask(command)
             else:
                 self._commands.put(command)
 

@@ -21,6 +21,7 @@ from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.derived import requantized_copy, skipped_copy
 from engine.llama.library import Library
 from engine.maths.randomness import random_seed
+from engine.serving.counting import Counting
 from engine.serving.open import Loaded, Opener
 from engine.serving.plan import Loader, LoadPlan, Report
 from engine.serving.reply import Reply
@@ -42,6 +43,7 @@ class Session:
         self._tuning = Tuning(data_folder, library.version, abort)
         self._opener = Opener(library, data_folder, abort, self._loader, self._tuning)
         self._loaded: Loaded | None = None
+        self.counting = Counting()
 
     @property
     def summary(self) -> LoadedSummary | None:
@@ -77,6 +79,7 @@ class Session:
             if thorough and plan.request.numerics != "strict":
                 self._choose_setup(plan, report)
             self._loaded = self._opener.open(plan, report, thorough=thorough)
+            self.counting.begin(self._loaded)
         except (EngineError, StopRequested) as error:
             self._abort.clear()
             if previous is not None:
@@ -100,12 +103,14 @@ class Session:
         report("bringing back what was loaded", 0.0)
         try:
             self._loaded = self._opener.open(plan, report)
+            self.counting.begin(self._loaded)
         except EngineError as second:
             reason = str(error) or "it was stopped"
             raise RunError(f"{reason}; what was loaded before is lost too: {second}") from error
 
     def unload(self) -> None:
         if self._loaded is not None:
+            self.counting.end()
             self._loaded.close()
             self._loaded = None
 

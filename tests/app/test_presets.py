@@ -156,7 +156,7 @@ def test_a_greeting_stays_when_it_cannot_be_written_again(
     begun = ask(page, "chat_preset", conversation=None, preset="Ada")["conversation"]
     ask(page, "chat_set", conversation=begun, changes={"system_prompt": None})
     (greeting,) = ask(page, "open", conversation=begun)["messages"]
-    assert "a greeting is not" in refused(page, "regenerate", message=greeting["id"])
+    assert "answers nothing" in refused(page, "regenerate", message=greeting["id"])
     assert ask(page, "open", conversation=begun)["messages"] == [greeting]
 
 
