@@ -198,7 +198,7 @@ class Page {
 
   listen() {
     document.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape" || this.$("dialog[open]")) return;
+      if (event.key !== "Escape" || this.$("dialog[open], :popover-open")) return;
       if (this.surroundings.closeDrawers()) return;
       if (this.chat.writing) this.chat.stop();
       else if (event.target.id === "message-box") this.$("#transcript").focus();

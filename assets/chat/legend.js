@@ -1,7 +1,7 @@
 /* The legend: what the colours mean as replies are shown now, and all words of the page. */
 
 import { answerQuestions } from "./explain.js";
-import { h } from "../shared/dom.js";
+import { h, setText } from "../shared/dom.js";
 import { nameOf } from "../shared/names.js";
 import { LEVELS } from "./levels.js";
 import { DRAFTER_SLOTS } from "./painter.js";
@@ -39,6 +39,8 @@ export class Legend {
   constructor(root, state) {
     this.state = state;
     this.dialog = root.querySelector("#legend-dialog");
+    this.body = root.querySelector("#legend-body");
+    this.now = root.querySelector("#legend-now");
     this.list = root.querySelector("#legend-list");
     root.querySelector("#open-legend").addEventListener("click", () => this.open());
     answerQuestions(root, (word) => this.open(word));
@@ -48,13 +50,10 @@ export class Legend {
   open(word = null) {
     const { view, drafters } = this.state();
     const rows = LEGEND.flatMap((entry) => wordRow(entry, view));
-    this.list.replaceChildren(
-      h("div", { class: "now" }, NOW[view.colour] ?? NOW.off),
-      ...(view.colour === "drafter" ? drafterRows(drafters) : []),
-      ...rows,
-    );
+    setText(this.now, NOW[view.colour] ?? NOW.off);
+    this.list.replaceChildren(...(view.colour === "drafter" ? drafterRows(drafters) : []), ...rows);
     if (!this.dialog.open) this.dialog.showModal();
-    this.list.scrollTop = 0;
+    this.body.scrollTop = 0;
     if (word) this.mark(word);
   }
 

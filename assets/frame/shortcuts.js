@@ -17,6 +17,8 @@ export const SHORTCUTS = [
   { key: ".", held: true, label: "Stop the reply", button: "#stop" },
   { key: "r", label: "Write the last reply again", button: `${LAST} [data-does="regenerate"]` },
   { key: "c", label: "Copy the last reply", button: `${LAST} [data-does="copy"]` },
+  { key: ",", label: "Show its version before", button: `${LAST} .version-step:first-child` },
+  { key: ".", label: "Show its next version", button: `${LAST} .version-step:last-child` },
   { key: "v", label: "Show text or tokens", group: "view" },
   { key: "o", label: "Change what colours tell", group: "colour" },
   { key: "d", label: "Show or hide rejected drafts", button: "#ghosts" },
@@ -29,6 +31,7 @@ const ELSEWHERE = [
   ["Shift+Enter", "Start a new line in it"],
   ["Esc", "Close what is open, else stop the reply, else leave the message box"],
   ["← →", "In a reply: walk through its tokens"],
+  ["Alt+← →", "In a message: show its version before or after"],
 ];
 
 const FIELDS =

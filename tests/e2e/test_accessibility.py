@@ -11,14 +11,14 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
-from tests.e2e.accessibility import findings
+from tests.e2e.accessibility import ALL, COLOURS, findings
 from tests.e2e.steps import answered, ask, choose, finished, send, setting
 
 pytestmark = pytest.mark.browser
 
-Look = Callable[[str], None]
+Look = Callable[..., None]
 NARROW: ViewportSize = {"width": 380, "height": 800}
-DIALOGS = ("models", "train", "lab", "exchange", "log", "shortcuts")
+DIALOGS = ("chat-settings", "models", "train", "lab", "exchange", "log", "shortcuts")
 
 
 @contextmanager
@@ -26,8 +26,8 @@ def looking(page: Page) -> Iterator[Look]:
     """What is found in any state, told together at the end."""
     found: dict[str, str] = {}
 
-    def look(state: str) -> None:
-        for line in findings(page):
+    def look(state: str, rules: list[str] = ALL) -> None:
+        for line in findings(page, rules):
             found.setdefault(line, state)
 
     yield look
@@ -46,52 +46,79 @@ def dark(page: Page) -> Iterator[None]:
 def in_both_themes(page: Page, look: Look, state: str) -> None:
     look(state)
     with dark(page):
-        look(f"{state}, dark")
+        look(f"{state}, dark", COLOURS)
 
 
-def replies(page: Page) -> None:
-    """One of each kind: rich text, formulas and lists of tasks, thoughts, no drafts, an error."""
-    for number, text in enumerate(("markdown please", "rendering", "ponder hello"), 1):
-        ask(page, text, number)
+def rich_replies(page: Page) -> None:
+    """Formulas, tables, code, lists of tasks, and a thought that is open."""
+    ask(page, "rendering")
+    ask(page, "ponder hello", 2)
     page.locator(".thought summary").click()
     page.locator(".formula").first.press("Enter")
 
 
-def test_replies(page: Page) -> None:
+def test_rich_replies(page: Page) -> None:
     with looking(page) as look:
         in_both_themes(page, look, "empty")
-        replies(page)
+        rich_replies(page)
         in_both_themes(page, look, "replies")
-        for mode in ("Drafter", "Predictability", "Off", "Tokens"):
+        page.get_by_role("radio", name="Tokens").click()
+        look("tokens")
+
+
+def test_states_of_a_reply(page: Page) -> None:
+    """Of short ones: each token takes its time to look at."""
+    with looking(page) as look:
+        ask(page, "markdown please")
+        for mode in ("Drafter", "Predictability", "Off", "Outcome"):
             page.get_by_role("radio", name=mode).click()
-            look(mode)
-        page.get_by_role("radio", name="Rendered").click()
-        page.get_by_role("radio", name="Predictability").click()
-        expect(page.locator("#minimap i[class]").first).to_be_visible()
-        in_both_themes(page, look, "predictability")
-        page.get_by_role("radio", name="Outcome").click()
+            look(mode, COLOURS)
+        page.click("#new-chat")
+        ask(page, "hello")
         page.locator(".reply-body .token").last.hover()
-        look("tooltip")
+        in_both_themes(page, look, "tooltip")
         page.locator(".reply-body .token.correction").last.click()
         expect(page.locator("#almost-dialog")).to_be_visible()
         in_both_themes(page, look, "what it almost said")
         page.keyboard.press("Escape")
-        page.locator(".message.user").last.hover()
-        page.get_by_role("button", name="Edit and send again").last.click()
-        look("edit")
+        page.locator(".message.user").hover()
+        page.get_by_role("button", name="Edit and send again").click()
+        in_both_themes(page, look, "edit")
         page.keyboard.press("Escape")
         setting(page, "speculate", "off")
-        ask(page, "hello without drafts", 4)
+        ask(page, "hello without drafts", 2)
         look("no drafts")
-        ask(page, "please die", 5)
-        look("error")
-        ask(page, "too long", 6)
+        ask(page, "too long", 3)
+        ask(page, "please die", 4)
         send(page, "tell me slowly, 900 tokens of it")
         page.wait_for_selector(".message.streaming .token")
-        look("streaming")
+        in_both_themes(page, look, "errors, and one that is being written")
         page.keyboard.press("Control+.")
-        finished(page, 7)
+        finished(page, 5)
         look("stopped")
+
+
+def test_versions(page: Page) -> None:
+    with looking(page) as look:
+        part = ask(page, "hello")
+        part.locator("[data-does=regenerate]").click()
+        expect(part.locator(".version-place")).to_have_text("2/2")
+        finished(page)
+        part.get_by_role("button", name="More").click()
+        in_both_themes(page, look, "menu")
+        page.get_by_role("menuitem", name="Compare the versions").click()
+        in_both_themes(page, look, "compare")
+        page.keyboard.press("Escape")
+        part.get_by_role("button", name="More").click()
+        page.get_by_role("menuitem", name="Edit this reply").click()
+        look("edit a reply")
+        page.keyboard.press("Escape")
+        page.locator(".message.user").hover()
+        page.locator(".message.user").get_by_role("button", name="More").click()
+        page.get_by_role("menuitem", name="Delete").click()
+        expect(page.locator("#ask-dialog")).to_be_visible()
+        in_both_themes(page, look, "ask")
+        page.keyboard.press("Escape")
 
 
 def test_dialogs_and_lists(page: Page) -> None:
@@ -135,6 +162,8 @@ def test_results_of_the_lab(page: Page) -> None:
     ask(page, "hello")
     with looking(page) as look:
         page.click("#open-lab")
+        page.fill("#lab-count", "1")
+        page.fill("#lab-length", "8")
         with answered(page, "lab_start"):
             page.get_by_role("button", name="Measure").click()
         expect(page.locator(".lab-table")).to_be_visible()
@@ -147,8 +176,6 @@ def test_narrow(page: Page) -> None:
     page.set_viewport_size(NARROW)
     with looking(page) as look:
         in_both_themes(page, look, "empty")
-        replies(page)
-        in_both_themes(page, look, "replies")
         for opener in ("pair", "views", "sidebar", "panel"):
             page.click(f"#open-{opener}")
             in_both_themes(page, look, opener)
@@ -161,9 +188,11 @@ def test_narrow(page: Page) -> None:
         page.click("#open-settings")
         look("settings")
         page.keyboard.press("Escape")
-        for name in DIALOGS:
+        for name in DIALOGS[1:]:
             page.click("#open-sidebar")
             page.click(f"#open-{name}")
             look(name)
             page.keyboard.press("Escape")
             page.keyboard.press("Escape")
+        rich_replies(page)
+        look("replies")

@@ -37,7 +37,7 @@ def test_questions_beside_figures_open_the_legend_at_their_word(page: Page) -> N
 
 def test_key_and_legend_say_what_is_coloured_now(page: Page) -> None:
     ask(page, "hello")
-    key, legend = page.locator("#key"), page.locator("#legend-list")
+    key, legend = page.locator("#key"), page.locator("#legend-body")
     expect(key).to_have_text("acceptedcorrectionbonusplainrejected")
     page.click("#ghosts")
     expect(key).to_have_text("acceptedcorrectionbonusplain")

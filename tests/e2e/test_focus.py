@@ -111,6 +111,60 @@ def test_rows_that_go_and_rows_that_are_drawn_anew(page: Page) -> None:
     assert focused(page) == "message-box"
 
 
+def more(page: Page, message: str, item: str) -> None:
+    """An item of the menu of a message, by keyboard."""
+    page.locator(f"{message} button:has-text('More')").last.focus()
+    page.keyboard.press("Enter")
+    choice = page.get_by_role("menuitem", name=item)
+    choice.focus()
+    page.keyboard.press("Enter")
+
+
+def test_versions_and_what_the_menu_of_a_message_does(page: Page) -> None:
+    ask(page, "hello")
+    press(page, ".message.reply [data-does=regenerate]")
+    expect(page.locator(".reply .version-place")).to_have_text("2/2")
+    finished(page)
+    assert focused(page) != "nothing"
+    page.locator("#transcript").focus()
+    page.keyboard.press(",")
+    expect(page.locator(".reply .version-place")).to_have_text("1/2")
+    assert focused(page) == "transcript"
+    page.keyboard.press(".")
+    expect(page.locator(".reply .version-place")).to_have_text("2/2")
+    press(page, ".reply .version-step:first-child")
+    expect(page.locator(".reply .version-place")).to_have_text("1/2")
+    assert page.evaluate("document.activeElement.closest('.message.reply') !== null")
+    more(page, ".reply", "Compare the versions")
+    expect(page.locator("#compare-dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    assert "More" in focused(page)
+    more(page, ".reply", "Edit this reply")
+    page.keyboard.press("Escape")
+    assert focused(page) != "nothing"
+    more(page, ".reply", "Delete")
+    expect(page.locator(".toast")).to_be_visible()
+    expect(page.locator(".reply .version-step")).to_have_count(2)
+    expect(page.locator(".reply .versions")).to_be_hidden()
+    assert focused(page) != "nothing"
+    more(page, ".reply", "Fork into a new chat")
+    expect(page.locator(".conversation")).to_have_count(2)
+    assert focused(page) != "nothing"
+
+
+def test_escape_in_a_menu_closes_the_menu_only(page: Page) -> None:
+    ask(page, "hello")
+    send(page, "tell me slowly, 60 tokens of it")
+    page.wait_for_selector(".message.streaming .token")
+    page.locator(".reply button:has-text('More')").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("menu")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("menu")).to_have_count(0)
+    part = finished(page, 2)
+    expect(part.locator(".reply-figures")).not_to_contain_text("stopped")
+
+
 def test_load_and_downloads(page: Page) -> None:
     press(page, "#load")
     assert focused(page) != "nothing"
