@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from app.attachments.prompt import with_files
+from app.attachments.stored import FileList
 from app.conversations import Conversations
 from app.preferences import PreferencesFile
 from app.settings import EARLIER_CHARACTERS
@@ -58,16 +60,19 @@ class Asking:
         earlier: tuple[str, ...] = ()
         if self._preferences.current.settings.earlier_chats == "on":
             earlier = self._store.texts_of_others(conversation, EARLIER_CHARACTERS)
-        request = self._request(_history(self._store.path_to(parent)), earlier)
+        request = self._request(self._history(self._store.path_to(parent)), earlier)
         return ReplyStart(conversation, self._store.start_reply(conversation, parent), request)
 
-    def request_with(self, conversation: int | None, text: str) -> GenerateRequest | None:
+    def request_with(
+        self, conversation: int | None, text: str, files: FileList = ()
+    ) -> GenerateRequest | None:
         """What would be asked of the engine if the text were sent there now, without the texts of
         other chats, which the target never reads. None where nothing is left to ask."""
         known = conversation is not None and self._store.exists(conversation)
         stored = self._store.messages(conversation) if known and conversation is not None else ()
-        typed = (Message("user", text),) if text.strip() else ()
-        history = _joined((*_history(stored), *typed))
+        asked = with_files(text, self._store.files_named(files))
+        typed = (Message("user", asked),) if asked.strip() else ()
+        history = _joined((*self._history(stored), *typed))
         return self._request(history) if history else None
 
     def _request(
@@ -77,24 +82,25 @@ class Asking:
         reasoning = None if loaded is None else loaded.reasoning
         return self._preferences.current.settings.generate_request(history, earlier, reasoning)
 
+    def _history(self, messages: Sequence[StoredMessage]) -> tuple[Message, ...]:
+        """User and assistant in turn: a failed reply leaves two user messages to join.
 
-def _history(messages: Sequence[StoredMessage]) -> tuple[Message, ...]:
-    """User and assistant in turn: a failed reply leaves two user messages to join.
+        A message that was refused as too long stays out, or every later one would be refused too.
+        """
+        told: list[StoredMessage] = []
+        for message in messages:
+            if message.content:
+                told.append(message)
+            elif message.details.get("error", {}).get("kind") == "ContextLengthError":
+                told.pop()
+        return _joined(self._told(message) for message in told)
 
-    A message that was refused as too long stays out, or every later one would be refused too.
-    """
-    told: list[StoredMessage] = []
-    for message in messages:
-        if message.content:
-            told.append(message)
-        elif message.details.get("error", {}).get("kind") == "ContextLengthError":
-            told.pop()
-    return _joined(_told(message) for message in told)
-
-
-def _told(message: StoredMessage) -> Message:
-    thought = message.reasoning or thought_of(message.tokens, message.details)
-    return Message(message.role, message.content, thought or None)
+    def _told(self, message: StoredMessage) -> Message:
+        content = message.content
+        if message.role == "user":
+            content = with_files(content, self._store.attachments(message.id))
+        thought = message.reasoning or thought_of(message.tokens, message.details)
+        return Message(message.role, content, thought or None)
 
 
 def _joined(messages: Iterable[Message]) -> tuple[Message, ...]:

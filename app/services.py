@@ -85,6 +85,7 @@ class Application:
             names=names,
             exchange=Exchange(self._store, chat.announce),
             meter=ContextMeter(engine, chat),
+            files=self._store,
         )
 
     def load_last(self) -> None:
