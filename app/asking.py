@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from app.attachments.prompt import with_files
+from app.attachments.stored import FileList
 from app.conversations import Conversations
 from app.own_settings import NOTHING, OwnSettings
 from app.preferences import PreferencesFile
@@ -59,7 +61,7 @@ class Asking:
     def prepare(self, conversation: int, parent: int) -> ReplyStart:
         """The request, and the empty reply to the message `parent`, which the path ends with then;
         part of the change that makes room for it."""
-        history = _history(self._store.path_to(parent))
+        history = self._history(self._store.path_to(parent))
         if not history:
             raise BadOptionError("there is nothing to answer: a greeting is not the model's own")
         earlier: tuple[str, ...] = ()
@@ -68,13 +70,16 @@ class Asking:
         request = self._request(self._shelf.own(conversation), history, earlier)
         return ReplyStart(conversation, self._store.start_reply(conversation, parent), request)
 
-    def request_with(self, conversation: int | None, text: str) -> GenerateRequest | None:
+    def request_with(
+        self, conversation: int | None, text: str, files: FileList = ()
+    ) -> GenerateRequest | None:
         """What would be asked of the engine if the text were sent there now, without the texts of
         other chats, which the target never reads. None where nothing is left to ask."""
         known = conversation is not None and self._store.exists(conversation)
         stored = self._store.messages(conversation) if known and conversation is not None else ()
-        typed = (Message("user", text),) if text.strip() else ()
-        history = _joined((*_history(stored), *typed))
+        asked = with_files(text, self._store.files_named(files))
+        typed = (Message("user", asked),) if asked.strip() else ()
+        history = _joined((*self._history(stored), *typed))
         own = self._shelf.own(conversation) if known and conversation is not None else NOTHING
         return self._request(own, history) if history else None
 
@@ -87,24 +92,25 @@ class Asking:
         reasoning = None if loaded is None else loaded.reasoning
         return settings.generate_request(own.spoken(history), earlier, reasoning)
 
+    def _history(self, messages: Sequence[StoredMessage]) -> tuple[Message, ...]:
+        """User and assistant in turn: a failed reply leaves two user messages to join.
 
-def _history(messages: Sequence[StoredMessage]) -> tuple[Message, ...]:
-    """User and assistant in turn: a failed reply leaves two user messages to join.
+        A message that was refused as too long stays out, or every later one would be refused too.
+        """
+        told: list[StoredMessage] = []
+        for message in messages:
+            if message.content:
+                told.append(message)
+            elif message.details.get("error", {}).get("kind") == "ContextLengthError":
+                told.pop()
+        return _joined(self._told(message) for message in told)
 
-    A message that was refused as too long stays out, or every later one would be refused too.
-    """
-    told: list[StoredMessage] = []
-    for message in messages:
-        if message.content:
-            told.append(message)
-        elif message.details.get("error", {}).get("kind") == "ContextLengthError":
-            told.pop()
-    return _joined(_told(message) for message in told)
-
-
-def _told(message: StoredMessage) -> Message:
-    thought = message.reasoning or thought_of(message.tokens, message.details)
-    return Message(message.role, message.content, thought or None)
+    def _told(self, message: StoredMessage) -> Message:
+        content = message.content
+        if message.role == "user":
+            content = with_files(content, self._store.attachments(message.id))
+        thought = message.reasoning or thought_of(message.tokens, message.details)
+        return Message(message.role, content, thought or None)
 
 
 def _joined(messages: Iterable[Message]) -> tuple[Message, ...]:

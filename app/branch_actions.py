@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.branches import Branches
+from app.requests import file_list
 from app.session import Session
 
 Arguments = dict[str, Any]
@@ -17,9 +18,13 @@ def branch_actions(branches: Branches) -> dict[str, Callable[[Session, Arguments
     def of_a_message(ask: Callable[[int], Any]) -> Callable[[Session, Arguments], Any]:
         return lambda _session, arguments: ask(arguments["message"])
 
+    def edit(session: Session, told: Arguments) -> None:
+        files = None if told["files"] is None else file_list(told)
+        branches.edit(session, told["message"], told["text"], files)
+
     return {
         "regenerate": lambda session, told: branches.regenerate(session, told["message"]),
-        "edit": lambda session, told: branches.edit(session, told["message"], told["text"]),
+        "edit": edit,
         "edit_reply": lambda _session, told: branches.edit_reply(told["message"], told["text"]),
         "select": of_a_message(branches.select),
         "versions": of_a_message(branches.versions),

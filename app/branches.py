@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.asking import Asking
+from app.attachments.stored import FileList
 from app.conversations import Conversations
 from app.session import Event, Session
 from app.stored_message import StoredMessage
@@ -49,8 +50,17 @@ class Branches:
             self._publish(conversation, {"k": "after", "m": parent})
             self._writer.start(session, start)
 
-    def edit(self, session: Session, message: int, text: str) -> None:
-        """Another version of a user's message, and a reply to it."""
+    def files(self, message: int) -> list[dict[str, Any]]:
+        """What goes with a message, for the page: without the texts."""
+        keys = ("sha256", "name", "kind", "bytes")
+        return [
+            {key: getattr(one, key) for key in keys} for one in self._store.attachments(message)
+        ]
+
+    def edit(
+        self, session: Session, message: int, text: str, files: FileList | None = None
+    ) -> None:
+        """Another version of a user's message, and a reply to it. files: None keeps its files."""
         require_text(text)
         with self._lock:
             conversation = self._asking.conversation_of(message)
@@ -58,9 +68,12 @@ class Branches:
             parent = self._message(message).parent
             with self._store.atomic():
                 new = self._store.add_user(conversation, text, parent)
+                kept = [(one.sha256, one.name) for one in self._store.attachments(message)]
+                self._store.attach(new, kept if files is None else files)
                 start = self._asking.prepare(conversation, new)
             self._publish(conversation, {"k": "after", "m": parent})
-            self._publish(conversation, {"k": "user", "m": new, "text": text} | self.place(new))
+            told = {"k": "user", "m": new, "text": text, "files": self.files(new)}
+            self._publish(conversation, told | self.place(new))
             self._writer.start(session, start)
 
     def edit_reply(self, message: int, text: str) -> None:

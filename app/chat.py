@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from app.asking import Asking
+from app.attachments.stored import FileList
 from app.branches import Branches, require_text
 from app.characters.card import Character
 from app.conversations import Conversations
@@ -82,7 +83,12 @@ class Chat:
             }
 
     def send(
-        self, session: Session, conversation: int | None, text: str, order: int | None = None
+        self,
+        session: Session,
+        conversation: int | None,
+        text: str,
+        files: FileList = (),
+        order: int | None = None,
     ) -> dict[str, Any]:
         """Adds the user's message and starts the reply; creates the conversation if None."""
         require_text(text)
@@ -94,9 +100,11 @@ class Chat:
                     self.shelf.set_own(conversation, self._presets.of_new_chats())
                 self.shelf.name(conversation, text)
                 message = self._store.add_user(conversation, text)
+                self._store.attach(message, files)
                 start = self._asking.prepare(conversation, message)
             session.show(conversation, order)
             told = {"k": "user", "m": message, "text": text} | self.branches.place(message)
+            told["files"] = self.branches.files(message)
             self._publish(conversation, told)
             self._writer.start(session, start)
         self.announce()
@@ -110,10 +118,12 @@ class Chat:
             self._publish(conversation, {"k": "changed"})
         self.announce()
 
-    def request_with(self, conversation: int | None, text: str) -> GenerateRequest | None:
+    def request_with(
+        self, conversation: int | None, text: str, files: FileList = ()
+    ) -> GenerateRequest | None:
         """See Asking."""
         with self._lock:
-            return self._asking.request_with(conversation, text)
+            return self._asking.request_with(conversation, text, files)
 
     def save_again(self) -> None:
         """Replies that could not be stored; RunError when they still cannot."""
@@ -181,7 +191,8 @@ class Chat:
         latest = self._writer.latest(message)
         live = self._writer.in_memory(message.id)
         is_active = live is not None and self._writer.reply(live.conversation) is live
-        return asdict(latest) | {"streaming": is_active}
+        files = self.branches.files(message.id) if message.role == "user" else []
+        return asdict(latest) | {"streaming": is_active, "files": files}
 
     def _publish(self, conversation: int, event: Event) -> None:
         """With what the drafters are called that it names, and where a new reply stands."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from app.attachments.stored import FileList
 from app.chat import Chat
 from engine.data.errors import EngineError
 from engine.process.protocols import TokenCounter
@@ -15,7 +16,9 @@ class ContextMeter:
         self._engine = engine
         self._chat = chat
 
-    def count(self, conversation: int | None, text: str) -> dict[str, Any] | None:
+    def count(
+        self, conversation: int | None, text: str, files: FileList = ()
+    ) -> dict[str, Any] | None:
         """tokens, limit, dropped, refused as in PromptSize; typed: tokens of the text.
 
         None where it cannot be counted: there is no model, or it is just going, or its template
@@ -24,7 +27,7 @@ class ContextMeter:
         loaded = self._engine.loaded
         if loaded is None:
             return None
-        request = self._chat.request_with(conversation, text)
+        request = self._chat.request_with(conversation, text, files)
         if request is None:
             limit = loaded.target.context_length
             return {"tokens": 0, "limit": limit, "dropped": 0, "refused": "", "typed": 0}

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from app.advice import Advisor
+from app.attachments.stored import StoredFiles
 from app.branch_actions import branch_actions
 from app.chat import FIRST_PAGE, Chat
 from app.chat_file import advice
@@ -32,6 +33,7 @@ from app.requests import (
     BadRequestError,
     checked_request,
     checked_table,
+    file_list,
     identity,
     nullable,
     whole,
@@ -83,6 +85,7 @@ class Services:
     presets: PresetActions
     meter: ContextMeter
     advisor: Advisor
+    files: StoredFiles
     problems: tuple[str, ...] = ()
 
     @property
@@ -215,11 +218,14 @@ class Handlers:
 
     def _send(self, session: Session, arguments: Arguments) -> Any:
         conversation, order = arguments["conversation"], arguments["order"]
-        return self._services.chat.send(session, conversation, arguments["text"], order)
+        text, files = arguments["text"], file_list(arguments)
+        return self._services.chat.send(session, conversation, text, files, order)
 
     def _count(self, session: Session, arguments: Arguments) -> Any:
         """How much of the context is taken if the text is sent; null where nothing is loaded."""
-        return self._services.meter.count(arguments["conversation"], arguments["text"])
+        return self._services.meter.count(
+            arguments["conversation"], arguments["text"], file_list(arguments)
+        )
 
     def _stop(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.stop(arguments["conversation"])

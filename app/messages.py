@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.chat_store import ChatStore
+from app.attachments.stored import StoredFiles
 from app.message_tree import (
     PATH,
     newest_leaf,
@@ -45,7 +45,7 @@ END = 0
 """As a parent: what the path ends with. No message has this number."""
 
 
-class Messages(ChatStore):
+class Messages(StoredFiles):
     # Reading
 
     def messages(self, conversation: int) -> tuple[StoredMessage, ...]:

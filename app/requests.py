@@ -96,6 +96,16 @@ def drafter(name: str, value: Any) -> str | dict[str, Any]:
     return checked_arguments(value, _CHOSEN)
 
 
+def attached(name: str, value: Any) -> dict[str, Any]:
+    """A file that goes with a message."""
+    return checked_arguments(table(name, value), {"sha256": word, "name": word})
+
+
+def file_list(arguments: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """sha256 and name of each file that is to go with a message."""
+    return tuple((one["sha256"], one["name"]) for one in arguments["files"] or ())
+
+
 def nullable(check: Check) -> Check:
     """None passes, where the page says so; a missing value does not."""
     return lambda name, value: None if value is None else check(name, value)
@@ -136,15 +146,24 @@ ARGUMENTS: dict[str, dict[str, Check]] = {
     "send": {
         "conversation": nullable(identity),
         "text": text(MESSAGE_LENGTH),
+        "files": Optional(many(attached)),
         "order": Optional(whole),
     },
-    "count": {"conversation": nullable(identity), "text": text(MESSAGE_LENGTH)},
+    "count": {
+        "conversation": nullable(identity),
+        "text": text(MESSAGE_LENGTH),
+        "files": Optional(many(attached)),
+    },
     "stop": {"conversation": identity},
     "advise": {"conversation": identity},
     "regenerate": {"message": identity},
     "save_again": {},
     "load_stop": {},
-    "edit": {"message": identity, "text": text(MESSAGE_LENGTH)},
+    "edit": {
+        "message": identity,
+        "text": text(MESSAGE_LENGTH),
+        "files": Optional(many(attached)),
+    },
     "edit_reply": {"message": identity, "text": text(MESSAGE_LENGTH)},
     "select": {"message": identity},
     "versions": {"message": identity},

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.responses import Response
 
+from app.attachments.routes import READ, add_file_routes
 from app.characters.routes import IMPORT_CARD, add_card_route
 from app.exchange.routes import IMPORT, add_routes
 from app.gate import Gate
@@ -52,6 +53,7 @@ def create_app(services: Services, host: str = "127.0.0.1") -> FastAPI:
 
     add_routes(app, services.exchange, is_open)
     add_card_route(app, services.presets.take, is_open)
+    add_file_routes(app, services.files, is_open)
     app.mount(ASSETS_ROUTE, ScriptFiles(directory=ASSETS), name="script files")
     page = build_page(services)
     page.queue(default_concurrency_limit=8, max_size=None)
@@ -76,7 +78,7 @@ def create_app(services: Services, host: str = "127.0.0.1") -> FastAPI:
         component=shell._id,
         events=tuple(page.fns),
         functions=SERVED,
-        uploads=(IMPORT, IMPORT_CARD),
+        uploads=(IMPORT, IMPORT_CARD, READ),
     )
     app.add_middleware(Guard, hosts=(*LOOPBACK_NAMES, host) if is_loopback(host) else ())
     return app

@@ -94,6 +94,7 @@ class Application:
             presets=PresetActions(presets, chat, preferences, loading),
             meter=ContextMeter(engine, chat),
             advisor=Advisor(self._store, models, loading, preferences, names),
+            files=self._store,
         )
 
     def load_last(self) -> None:

@@ -10,7 +10,9 @@ import pytest
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
+from app.attachments.kinds import read_document
 from app.attachments.reading import LARGEST_FILE, ReadingLimits, read_file, safe_name
+from app.attachments.refusal import UnreadableError
 from engine.data.errors import BadOptionError
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -84,13 +86,20 @@ LOOP = b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pa
     ],
     ids=["pdf", "docx", "utf-8-sig", "utf-16", "cp1252", "code"],
 )
-def test_documents_are_read_whatever_they_are_called(
-    tmp_path: Path, data: bytes, kind: str, text: str
-) -> None:
+def test_documents_are_read_whatever_they_are_called(data: bytes, kind: str, text: str) -> None:
+    assert read_document(io.BytesIO(data), lambda _page, _of: None) == (kind, text)
+
+
+def test_the_child_tells_of_pages_and_sends_long_texts_whole(tmp_path: Path) -> None:
     path = tmp_path / "sent"
+    data = pdf("first page", "second")
     path.write_bytes(data)
-    found = read_file(path, "notes.xyz")
-    assert (found.kind, found.text, found.bytes) == (kind, text, len(data))
+    told: list[tuple[int, int]] = []
+    found = read_file(path, "notes.xyz", lambda page, of: told.append((page, of)))
+    assert (found.kind, found.text) == ("pdf", "first page\n\nsecond")
+    assert (found.name, found.bytes, told) == ("notes.xyz", len(data), [(1, 2), (2, 2)])
+    path.write_text("é\U0001f600\n" * 600_000, encoding="utf-8")
+    assert read_file(path, "long.txt").text == "é\U0001f600\n" * 600_000
 
 
 @pytest.mark.parametrize(
@@ -130,12 +139,17 @@ def test_documents_are_read_whatever_they_are_called(
         "bomb",
     ],
 )
-def test_what_cannot_be_read_says_why(tmp_path: Path, data: bytes, reason: str) -> None:
+def test_what_cannot_be_read_says_why(data: bytes, reason: str) -> None:
+    with pytest.raises(UnreadableError, match=reason):
+        read_document(io.BytesIO(data), lambda _page, _of: None)
+
+
+@pytest.mark.parametrize("data", [b"", b"a\x00b"])
+def test_a_refusal_names_the_file(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "sent"
     path.write_bytes(data)
-    with pytest.raises(BadOptionError, match=reason) as told:
+    with pytest.raises(BadOptionError, match=r"^oddname\.pdf is "):
         read_file(path, "../odd\u202ename.pdf")
-    assert str(told.value).startswith("oddname.pdf ")
 
 
 def test_limits_hold(tmp_path: Path) -> None:
