@@ -20,7 +20,6 @@ from app.model_downloads import ModelDownloads
 from app.model_service import ModelService
 from app.names import Names
 from app.preferences import PreferencesFile
-from app.race import Race
 from app.session import Sessions
 from app.training import Training
 from app.training_child import COMMAND
@@ -75,7 +74,6 @@ class Application:
             folder=folder,
             lab=LabActions(
                 Lab(engine, loading, preferences, sessions),
-                Race(engine, loading, preferences, sessions, names),
                 models,
                 self._store,
                 names,

@@ -91,7 +91,6 @@ class Page {
       attempt,
       modelBar: this.modelBar,
       settings: this.settings,
-      lastPrompt: () => this.transcript.lastPrompt(),
     });
     const refresh = () => this.attempt(() => this.refreshModels());
     this.models = new Models(this.$("#models-body"), { call, toast, use, refresh });
@@ -201,7 +200,6 @@ class Page {
     this.modelBar.start(hello.engine, hello.preferences).then(() => this.drawWelcome());
     this.train.show(hello.training.job);
     this.lab.measure.show(hello.lab);
-    this.lab.race.show(hello.race, false);
     if (hello.problem) this.surroundings.toast(hello.problem, null, PROBLEM_TIME);
     this.root.dataset.ready = "true";
   }
@@ -212,7 +210,6 @@ class Page {
     else if (event.k === "names") learnNames(event.names);
     else if (event.k === "engine") this.engineChanged(event);
     else if (event.k === "lab") this.lab.measure.show(event);
-    else if (event.k === "race") this.lab.race.show(event);
     else if (event.k === "downloads") this.downloadsChanged(event.items);
     else if (event.k === "training") this.trainingChanged(event.job);
   }
