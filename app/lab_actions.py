@@ -1,4 +1,4 @@
-"""What the page may ask of the Lab and the race."""
+"""What the page may ask of the Lab."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from app.lab import Lab, LabDrafter, LabRequest
 from app.lab_prompts import MOST_PROMPTS, chosen_prompts
 from app.model_service import ModelService
 from app.names import Names
-from app.race import Race
 from app.session import Session
 from engine.data.errors import BadOptionError
 
@@ -20,13 +19,8 @@ Arguments = dict[str, Any]
 
 
 class LabActions:
-    """The two never measure at the same time: the engine does one thing after the other."""
-
-    def __init__(
-        self, lab: Lab, race: Race, models: ModelService, store: Conversations, names: Names
-    ) -> None:
+    def __init__(self, lab: Lab, models: ModelService, store: Conversations, names: Names) -> None:
         self._lab = lab
-        self._race = race
         self._models = models
         self._store = store
         self._names = names
@@ -35,22 +29,18 @@ class LabActions:
         return {
             "lab_start": self._start_lab,
             "lab_stop": self._stop_lab,
-            "race_start": self._start_race,
-            "race_stop": self._stop_race,
         }
 
     def states(self) -> dict[str, Any]:
         """What a page draws first."""
-        return {"lab": self._lab.task.event(), "race": self._race.task.event()}
+        return {"lab": self._lab.task.event()}
 
     def require_idle(self) -> None:
         """RequestError while something is measured that a load would spoil."""
         self._lab.task.require_idle()
-        self._race.task.require_idle()
 
     def close(self) -> None:
         self._lab.task.close()
-        self._race.task.close()
 
     def _start_lab(self, session: Session, arguments: Arguments) -> None:
         self.require_idle()
@@ -68,13 +58,6 @@ class LabActions:
 
     def _stop_lab(self, session: Session, arguments: Arguments) -> None:
         self._lab.task.stop()
-
-    def _start_race(self, session: Session, arguments: Arguments) -> None:
-        self.require_idle()
-        self._race.start(arguments["text"])
-
-    def _stop_race(self, session: Session, arguments: Arguments) -> None:
-        self._race.task.stop()
 
     def _drafters(self, target: str, chosen: list[list[Any]]) -> tuple[LabDrafter, ...]:
         """chosen: lists of drafters, each list one way to draft. Names as in the dropdown."""

@@ -217,8 +217,6 @@ ARGUMENTS: dict[str, dict[str, Check]] = {
         "max_tokens": whole,
     },
     "lab_stop": {},
-    "race_start": {"text": text(MESSAGE_LENGTH)},
-    "race_stop": {},
 }
 
 

@@ -23,7 +23,6 @@ from app.names import Names
 from app.preferences import PreferencesFile
 from app.preset_actions import PresetActions
 from app.presets import PresetsFile
-from app.race import Race
 from app.session import Sessions
 from app.torch_install import Installer, TorchInstall
 from app.training import Training
@@ -82,7 +81,6 @@ class Application:
             folder=folder,
             lab=LabActions(
                 Lab(engine, loading, preferences, sessions),
-                Race(engine, loading, preferences, sessions, names),
                 models,
                 self._store,
                 names,

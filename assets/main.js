@@ -116,7 +116,6 @@ class Page {
       attempt,
       modelBar: this.modelBar,
       settings: this.settings,
-      lastPrompt: () => this.transcript.lastPrompt(),
     });
     const refresh = () => this.attempt(() => this.refreshModels());
     this.models = new Models(this.$("#models-body"), { call, toast, use, refresh });
@@ -260,7 +259,6 @@ class Page {
     this.train.show(hello.training.job);
     this.train.torch.show(hello.torch);
     this.lab.measure.show(hello.lab);
-    this.lab.race.show(hello.race, false);
     if (hello.problem) this.surroundings.toast(hello.problem, null, PROBLEM_TIME);
     this.root.dataset.ready = "true";
   }
@@ -272,7 +270,6 @@ class Page {
     else if (event.k === "names") learnNames(event.names);
     else if (event.k === "engine") this.engineChanged(event);
     else if (event.k === "lab") this.lab.measure.show(event);
-    else if (event.k === "race") this.lab.race.show(event);
     else if (event.k === "downloads") this.downloadsChanged(event.items);
     else if (event.k === "training") this.trainingChanged(event.job);
     else if (event.k === "torch") this.train.torch.show(event);

@@ -112,12 +112,6 @@ export class Transcript {
     this.messages.set(message.id, message);
   }
 
-  /** The user's last message, null in an empty chat. */
-  lastPrompt() {
-    const asked = [...this.messages.values()].filter((message) => message.role === "user");
-    return asked.at(-1)?.text ?? null;
-  }
-
   addReply(id, details, versions) {
     const known = this.messages.get(id);
     if (known) return known;

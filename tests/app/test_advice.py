@@ -11,10 +11,10 @@ from app.choices import Option
 
 
 def reply(
-    saved: float, *, high: float = 0.9, emitted: int = 90, why: str = "Too dear.", **more: Any
+    saved: float, *, high: float = 0.9, emitted: int = 90, why: str = "Too dear."
 ) -> dict[str, Any]:
     payoff = {"speed_up": 0.8, "low": 0.7, "high": high, "saved": saved, "plain": 0.1, "why": why}
-    return {"payoff": payoff, "stats": {"emitted": emitted}, **more}
+    return {"payoff": payoff, "stats": {"emitted": emitted}}
 
 
 def option(value: str, **more: Any) -> Option:
@@ -48,11 +48,11 @@ def test_a_whole_chat_is_judged(replies: list[dict[str, Any]], why: str) -> None
 
 
 def test_what_drafters_brought_is_told_apart_by_target_and_drafter() -> None:
-    about: dict[str, Any] = {"model": "target", "drafters": ["ngram"]}
-    replies = [reply(1.0, **about), reply(1.0, model="other", drafters=["model:draft"])]
+    about = {"model": "target", "drafters": ["ngram"]}
+    replies = [reply(1.0) | about, reply(1.0) | {"model": "other", "drafters": ["model:draft"]}]
     assert speed_ups(replies, "target") == {"ngram": pytest.approx(0.8)}
-    both: dict[str, Any] = {"model": "target", "drafters": ["ngram", "model:draft"]}
-    assert speed_ups([reply(1.0, **both), {"model": "target"}], "target") == {}
+    both = {"model": "target", "drafters": ["ngram", "model:draft"]}
+    assert speed_ups([reply(1.0) | both, {"model": "target"}], "target") == {}
 
 
 def test_the_step_is_what_is_known_to_pay_then_untried_then_download_then_off() -> None:

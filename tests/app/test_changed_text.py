@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from app.conversations import Conversations
-from app.race import race_requests
 from app.replies import LiveReply
 from app.settings import Settings, settings_from_json
 from engine.data.errors import BadOptionError
@@ -16,12 +15,11 @@ from engine.data.request import Message
 from engine.data.stats import Stats
 
 
-def test_the_setting_reaches_the_request_and_not_a_race() -> None:
+def test_the_setting_reaches_the_request() -> None:
     settings = settings_from_json({"acceptance": "typical"})
     request = settings.generate_request((Message("user", "hello"),))
     assert request.drafting.acceptance == "typical"
     assert Settings().generate_request(request.messages).drafting.acceptance == "exact"
-    assert [one.drafting.acceptance for one in race_requests(request)] == ["exact", "exact"]
 
 
 @pytest.mark.parametrize("other", [{"coupling": "seed"}, {"numerics": "strict"}])

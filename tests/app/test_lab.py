@@ -1,4 +1,4 @@
-"""The Lab and the race as the page sees them, with the scripted engine."""
+"""The Lab as the page sees them, with the scripted engine."""
 
 from __future__ import annotations
 
@@ -12,17 +12,13 @@ import pytest
 
 from app.handlers import Handlers
 from app.lab_prompts import chosen_prompts, kind_of
-from app.race import LONGEST, race_requests, track
 from app.services import Application
-from engine.bench.samples import BenchReply
 from engine.data.errors import BadOptionError, MemoryLimitError
-from engine.data.events import Finished
 from engine.data.folders import DataFolder
 from engine.data.loaded import LoadedSummary
 from engine.data.prompts import BUILT_IN
-from engine.data.request import DraftParams, GenerateRequest, LoadRequest, Message, SamplingParams
-from engine.data.stats import StatsCounter
-from tests.fakes_engine import FakeEngine, script
+from engine.data.request import LoadRequest
+from tests.fakes_engine import FakeEngine
 from tests.fakes_models import FakeDownloads, FakeModels
 
 WAIT = 20.0
@@ -156,11 +152,8 @@ def test_nothing_else_is_measured_or_loaded_meanwhile(tmp_path: Path) -> None:
     application = opened(FakeEngine(pace=100), tmp_path)
     page = Page(application)
     page.start_lab()
-    for action, arguments in (
-        ("load", {"target": "starter", "drafters": []}),
-        ("race_start", {"text": "go"}),
-    ):
-        assert "the Lab is measuring" in page.ask(action, **arguments)["error"]["message"]
+    refused = page.ask("load", target="starter", drafters=[])
+    assert "the Lab is measuring" in refused["error"]["message"]
     assert "the Lab is measuring" in page.start_lab()["error"]["message"]
     application.close()
 
@@ -202,67 +195,3 @@ def test_prompts_are_split_cut_and_named() -> None:
     assert kind_of("Write a Python function that sorts") == "code"
     assert kind_of("foo(); bar();") == "code"
     assert kind_of("Tell me about the sea.") == "prose"
-
-
-def test_a_race_runs_plain_and_speculative_with_one_seed(page: Page, engine: FakeEngine) -> None:
-    assert "result" in page.ask("race_start", text="hello there")
-    event = page.until("race", "done")
-    plain, speculative = event["tracks"]
-    assert (plain["name"], speculative["name"]) == ("plain", "n-gram lookup")
-    assert event["speedup"] > 1.0
-    assert event["stands_out"] and event["plain_difference"] == 0.0
-    assert event["speedup"] <= speculative["stats"]["mean_accepted_length"]
-    first, second, again = engine.requests[-3:]
-    assert again == first, "plain decoding once more, to see how steady the machine is"
-    assert first.sampling.seed == second.sampling.seed is not None
-    assert (first.drafting.speculate, second.drafting.speculate) == ("off", "auto")
-    assert first.drafting.coupling == second.drafting.coupling == "seed"
-    assert not first.reuse
-    written = [
-        "".join(t[0] for _, tokens in one["steps"] for t in tokens) for one in event["tracks"]
-    ]
-    assert written[0] == written[1]
-
-
-def written(one: dict[str, Any]) -> str:
-    return "".join(token[0] for _, tokens in one["steps"] for token in tokens)
-
-
-def test_a_race_can_be_stopped_and_needs_a_drafter(tmp_path: Path) -> None:
-    application = opened(FakeEngine(pace=50), tmp_path)
-    page = Page(application)
-    assert "write a prompt" in page.ask("race_start", text=" ")["error"]["message"]
-    page.ask("race_start", text="500 tokens please")
-    page.ask("race_stop")
-    assert page.until("race", "stopped")["tracks"] == ()
-    page.ask("load", target="starter", drafters=[])
-    application.services.loading.wait(WAIT)
-    assert "no drafter" in page.ask("race_start", text="go")["error"]["message"]
-    application.close()
-
-
-def test_a_lane_s_clock_holds_the_prompt_and_every_round() -> None:
-    rounds = script("one two three four five six seven eight")
-    counter = StatsCounter(0.5)
-    for trace in rounds:
-        counter.add(trace)
-    stats = counter.snapshot()
-    made = track("x", BenchReply(Finished("", (), "eos", 3, 0, 1, stats), tuple(rounds)))
-    times = [seconds for seconds, _ in made.steps]
-    assert times == sorted(times)
-    assert times[-1] == pytest.approx(0.5 + stats.decode_seconds, abs=1e-3)
-    assert sum(len(tokens) for _, tokens in made.steps) == stats.emitted
-
-
-def test_race_requests_keep_the_user_s_choices() -> None:
-    base = GenerateRequest(
-        messages=(Message("user", "x"),),
-        max_tokens=5000,
-        sampling=SamplingParams(temperature=0.0, seed=9),
-        drafting=DraftParams("always", 4),
-    )
-    plain, speculative = race_requests(base)
-    assert (speculative.max_tokens, plain.max_tokens) == (LONGEST, LONGEST)
-    assert speculative.drafting == DraftParams("always", 4)
-    assert plain.sampling.seed == speculative.sampling.seed == 9
-    assert plain.drafting.speculate == "off"

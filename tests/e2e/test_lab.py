@@ -1,4 +1,4 @@
-"""The Lab in a browser: measure, be advised, take the advice; and a race."""
+"""The Lab in a browser: measure, be advised, take the advice."""
 
 from __future__ import annotations
 
@@ -73,22 +73,3 @@ def test_a_measurement_can_be_stopped_and_survives_a_reload(page: Page) -> None:
     page.locator(".lab-progress button").click()
     expect(page.locator(".lab-form")).to_be_visible()
     expect(page.locator(".lab-progress")).to_be_hidden()
-
-
-def test_a_race_is_replayed_on_one_clock(page: Page) -> None:
-    open_lab(page)
-    page.click("#lab-dialog [role=tab][data-value=race]")
-    page.fill("#race-prompt", "hello, 60 tokens")
-    page.click("text=Start the race")
-    tracks = page.locator(".race-track")
-    expect(tracks).to_have_count(2)
-    expect(page.locator(".race-status")).to_contain_text("times as fast with drafts")
-    expect(tracks.nth(0)).to_have_attribute("data-done", "true")
-    texts = tracks.locator(".race-text").all_text_contents()
-    assert texts[0] == texts[1] != ""
-    clocks = [float(text.rstrip(" s")) for text in tracks.locator(".race-clock").all_inner_texts()]
-    assert clocks[1] < clocks[0]
-    assert tracks.nth(1).locator(".token.accepted").count() > 0
-    page.click("text=Replay")
-    expect(tracks.nth(0)).not_to_have_attribute("data-done", "true")
-    page.keyboard.press("Escape")
