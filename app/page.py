@@ -31,7 +31,7 @@ page.then(({ mount }) => mount({ element, server, follow,
 STYLES = (
     "base", "sidebar", "modelbar", "viewbar", "transcript", "markdown", "tokens", "composer",
     "figures", "dialogs", "training", "rendering", "narrow", "head", "lab", "exchange",
-    "versions", "scripts", "access", "contextmeter",
+    "versions", "scripts", "access", "contextmeter", "attachments",
 )  # fmt: skip
 
 HEAD = f"""

@@ -140,6 +140,7 @@ class Page {
     const { root, transcript, figures, viewBar } = this;
     this.chat = new Chat({
       ...{ root, call, attempt, transcript, figures, viewBar },
+      session: () => this.connection.session,
       drafts: new Drafts(new Kept(window, "localStorage", "forerun-drafts")),
       changed: () => this.drawWelcome(),
       chosen: () => {
