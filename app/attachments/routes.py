@@ -67,7 +67,7 @@ def _read(store: StoredFiles, path: Path, name: str) -> Response:
         file = read_file(path, name)
         store.keep_file(file)
     except EngineError as error:
-        return JSONResponse({"error": str(error)}, 400)
+        return JSONResponse({"error": str(error)})  # an answer, not a fault: what it reads is so
     except sqlite3.Error as error:
         message = f"The file cannot be kept: {error} ({advice(error)})."
         return JSONResponse({"error": shown(message)}, 500)

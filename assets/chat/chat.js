@@ -7,6 +7,7 @@
    chat/ is the conversation: its messages, their tokens and figures, and how they are shown. It
    knows nothing of how models are chosen and loaded. */
 
+import { Attachments } from "./attachments.js";
 import { Composer } from "./composer.js";
 import { ContextMeter } from "./contextmeter.js";
 import { setText } from "../shared/dom.js";
@@ -43,10 +44,17 @@ export class Chat {
       stop: () => this.stop(),
       drafts: page.drafts,
       changed: () => this.meter.refresh(),
+      isBusy: () => this.attachments.isReading,
+    });
+    this.attachments = new Attachments(page.root, {
+      session: page.session,
+      conversation: () => this.conversation,
+      changed: () => this.meter.refresh(),
     });
     this.meter = new ContextMeter(page.root, {
       call: page.call,
       text: () => this.composer.box.value,
+      files: () => this.attachments.named,
       conversation: () => this.conversation,
     });
   }
@@ -74,7 +82,7 @@ export class Chat {
     learnNames(event.names);
     switch (event.k) {
       case "user":
-        transcript.addUser(event.m, event.text, event.versions);
+        transcript.addUser(event.m, event.text, event.versions, event.files);
         break;
       case "start":
         transcript.start(event.m, event.details, event.versions);
@@ -180,6 +188,7 @@ export class Chat {
     this.from = seq;
     this.unsure = false;
     this.composer.show(conversation);
+    this.attachments.draw();
     transcript.setStale(false);
     transcript.draw(messages, stays);
     this.setWriting(writing);
@@ -205,6 +214,7 @@ export class Chat {
   choose(conversation) {
     this.conversation = conversation;
     this.composer.show(conversation);
+    this.attachments.draw();
     this.keepAddress();
     this.page.chosen();
   }
@@ -262,10 +272,13 @@ export class Chat {
     }
     this.page.transcript.scrollToEnd();
     let made = conversation;
-    const args = { conversation, text, order: this.nextOrder() };
+    const files = this.attachments.named;
+    const attached = this.attachments.take();
+    const args = { conversation, text, files, order: this.nextOrder() };
     const taken = await this.page.attempt(async () => {
       made = (await this.page.call("send", args)).conversation;
     });
+    if (!taken) this.attachments.set(conversation, attached);
     if (stays()) this.settle(conversation, made);
     return taken;
   }

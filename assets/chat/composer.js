@@ -7,7 +7,7 @@ import { once } from "../shared/requests.js";
 
 export class Composer {
   /**
-   * actions: { send(text), stop(), drafts, changed() }. send resolves to true when the message was
+   * actions: { send(text), stop(), drafts, changed(), isBusy() }. send resolves to true when the message was
    * taken; changed: another text is in the box.
    */
   constructor(root, actions) {
@@ -38,7 +38,7 @@ export class Composer {
 
   async sendText() {
     const text = this.box.value.trim();
-    if (!text || this.writing) return;
+    if (!text || this.writing || this.actions.isBusy()) return;
     const from = this.conversation;
     this.pending = { from, text };
     this.setText("");

@@ -10,7 +10,7 @@ const PAUSE = 250; // milliseconds without a key
 const NEARLY_FULL = 0.8;
 
 export class ContextMeter {
-  /** page: { call, text(), conversation() }. */
+  /** page: { call, text(), files(), conversation() }. */
   constructor(root, page) {
     this.page = page;
     this.element = root.querySelector("#context-meter");
@@ -37,7 +37,8 @@ export class ContextMeter {
     this.stale = false;
     const [conversation, text] = [this.page.conversation(), this.page.text()];
     try {
-      const size = await this.page.call("count", { conversation, text });
+      const files = this.page.files();
+      const size = await this.page.call("count", { conversation, text, files });
       if (conversation === this.page.conversation()) this.show(size, text);
     } catch {
       this.show(null); // whoever sends the message is told what is wrong

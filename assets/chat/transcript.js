@@ -53,7 +53,8 @@ export class Transcript {
     for (const message of messages) {
       const known = before.get(message.id);
       if (known?.isEditing || known?.isSame(message)) this.messages.set(message.id, known);
-      else if (message.role === "user") this.addUser(message.id, message.content, message.versions);
+      else if (message.role === "user")
+        this.addUser(message.id, message.content, message.versions, message.files);
       else this.drawReply(message);
       this.messages.get(message.id).switcher.show(message.versions);
     }
@@ -100,9 +101,9 @@ export class Transcript {
     return [...this.messages.values()].at(-1) ?? null;
   }
 
-  addUser(id, text, versions) {
+  addUser(id, text, versions, files) {
     if (this.messages.has(id)) return;
-    this.add(new UserMessage(id, text, this.actions));
+    this.add(new UserMessage(id, text, this.actions, files));
     this.messages.get(id).switcher.show(versions);
     this.scrollToEnd();
   }

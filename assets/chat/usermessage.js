@@ -1,6 +1,7 @@
 /* A message of the user's: its text, its buttons, and the form that edits it. */
 
 import { copyText, h, iconButton } from "../shared/dom.js";
+import { sentFiles } from "./attachments.js";
 import { editForm } from "./editform.js";
 import { menuButton } from "./messagemenu.js";
 import { VersionSwitcher } from "./versions.js";
@@ -9,7 +10,7 @@ import { markLanguage } from "./rendering/language.js";
 export class UserMessage {
   /** actions: { edit(id, text), which resolves to true when the new text was taken, select(id),
       fork(id), remove(id) } */
-  constructor(id, text, actions) {
+  constructor(id, text, actions, files) {
     this.id = id;
     this.role = "user";
     this.text = text;
@@ -29,7 +30,7 @@ export class UserMessage {
       ]),
     );
     const name = { class: "message user", "aria-label": "You" };
-    this.element = h("article", name, this.body, this.buttons);
+    this.element = h("article", name, sentFiles(files), this.body, this.buttons);
   }
 
   get isEditing() {

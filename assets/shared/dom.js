@@ -19,6 +19,7 @@ export function h(tag, properties = {}, ...children) {
 
 const PATHS = {
   close: "M6 6l12 12M18 6L6 18",
+  clip: "M20 11l-8 8a5 5 0 0 1-7-7l9-9a3.3 3.3 0 0 1 5 5l-9 9a1.7 1.7 0 0 1-2.500-2.500l8-8",
   plus: "M12 5v14M5 12h14",
   menu: "M4 7h16M4 12h16M4 17h16",
   chart: "M5 20V11M12 20V4M19 20v-6",

@@ -15,6 +15,7 @@ function meterOn(box) {
   const meter = new ContextMeter(root, {
     call,
     text: () => box.text,
+    files: () => [],
     conversation: () => box.conversation,
   });
   return { meter, asked, element: root.querySelector("#context-meter") };
@@ -23,7 +24,7 @@ function meterOn(box) {
 test("the meter shows tokens, and what would be left out or refused", async () => {
   const { meter, asked, element } = meterOn({ text: "hello", conversation: 3 });
   meter.ask();
-  assert.deepEqual(asked[0].args, { conversation: 3, text: "hello" });
+  assert.deepEqual(asked[0].args, { conversation: 3, text: "hello", files: [] });
   asked[0].resolve(SIZE);
   await settle();
   assert.equal(element.hidden, false);
