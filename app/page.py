@@ -30,14 +30,9 @@ page.then(({ mount }) => mount({ element, server, follow,
 # Later sheets overrule earlier ones: narrow pages rearrange what the others have laid out.
 STYLES = (
     "base", "sidebar", "modelbar", "viewbar", "transcript", "markdown", "tokens", "composer",
-<<<<<<< HEAD
     "figures", "dialogs", "training", "rendering", "firstminute", "folders", "chatsettings",
     "narrow", "head", "lab", "exchange", "versions", "scripts", "drafting", "access",
-    "contextmeter", "replay",
-=======
-    "figures", "dialogs", "training", "rendering", "narrow", "head", "lab", "exchange",
-    "versions", "scripts", "access", "contextmeter", "attachments",
->>>>>>> team-c
+    "contextmeter", "attachments", "replay",
 )  # fmt: skip
 
 HEAD = f"""

@@ -128,6 +128,7 @@ class Page {
     const { root, transcript, figures, viewBar } = this;
     this.chat = new Chat({
       ...{ root, call, attempt, transcript, figures, viewBar },
+      session: () => this.connection.session,
       drafts: new Drafts(new Kept(window, "localStorage", "forerun-drafts")),
       changed: () => this.drawWelcome(),
       advise: (conversation, entry) => this.advice.consider(conversation, entry),
@@ -182,23 +183,9 @@ class Page {
     const views = new InOrder();
     this.viewBar = new ViewBar(this.root, {
       changed: (changes) => views.run(() => attempt(() => call("view", { changes }))),
-<<<<<<< HEAD
       viewChanged: (view) => {
         this.transcript.setView(view);
         this.minimap.request();
-=======
-      viewChanged: (view) => this.transcript.setView(view),
-    });
-    const { root, transcript, figures, viewBar } = this;
-    this.chat = new Chat({
-      ...{ root, call, attempt, transcript, figures, viewBar },
-      session: () => this.connection.session,
-      drafts: new Drafts(new Kept(window, "localStorage", "forerun-drafts")),
-      changed: () => this.drawWelcome(),
-      chosen: () => {
-        this.sidebar.markCurrent();
-        this.surroundings.closeDrawers();
->>>>>>> team-c
       },
     });
     this.advice = new Advice({
