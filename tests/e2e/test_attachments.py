@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FilePayload, Page, expect
 
 from tests.e2e.steps import ask, reload
 
@@ -19,14 +19,18 @@ DROP = """name => {
 
 def test_files_are_chosen_dropped_removed_and_sent(page: Page) -> None:
     chips = page.locator("#attachments .chip")
-    note = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"the sky is green"}
+    note: FilePayload = {
+        "name": "notes.txt",
+        "mimeType": "text/plain",
+        "buffer": b"the sky is green",
+    }
     page.set_input_files("#attach-input", note)
     expect(chips).to_contain_text(["notes.txt"])
     expect(page.locator("#context-meter")).not_to_contain_text("0 of")
     assert page.evaluate(DROP, "dropped.md") is False  # the browser does nothing of its own
     expect(chips).to_have_count(2)
     chips.nth(1).get_by_role("button", name="Remove dropped.md").click()
-    picture = {"name": "cat.png", "mimeType": "image/png", "buffer": b"\x89PNG\r\n"}
+    picture: FilePayload = {"name": "cat.png", "mimeType": "image/png", "buffer": b"\x89PNG\r\n"}
     page.set_input_files("#attach-input", picture)
     expect(chips.nth(1)).to_contain_text("cat.png is an image: images cannot be read yet")
     expect(chips.nth(0)).to_contain_text("1 kB")
