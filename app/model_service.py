@@ -20,9 +20,10 @@ from engine.models.catalogue import Catalogue
 from engine.models.entry import HUB_PREFIX, HubSource, ModelEntry, parse_hub_reference
 from engine.models.library import KnownModel, known_models
 from engine.models.locate import locate
-from engine.models.memory import ModelPlan, check_fit, default_context, free_ram
+from engine.models.memory import ModelPlan, check_fit, free_ram
 from engine.models.pair import check_files
 from engine.models.trained import TrainedDrafter, model_sha256, trained_drafters
+from engine.serving.context_choice import usual_context
 from engine.train.corpus.collection import corpus_folder
 from engine.train.corpus.disk import estimated_bytes
 from engine.train.corpus.settings import CollectSettings
@@ -129,9 +130,10 @@ class LibraryModelService:
         models = [request.target, *(name for name in map(_model_of, drafters) if name)]
         catalogue = Catalogue.load(self._folder)
         infos = [inspect(locate(name, catalogue, self._folder).path) for name in models]
-        context = request.context_length or default_context(infos[0])
         plans = [ModelPlan(info, swa_full=False) for info in infos]
-        report = check_fit(plans, context, free_ram() + in_use)
+        free = free_ram() + in_use
+        context = request.context_length or usual_context(plans, free)
+        report = check_fit(plans, context, free)
         return report.message if report.level == "warn" else ""
 
     def hidden_size(self, model: str) -> int:

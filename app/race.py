@@ -128,7 +128,7 @@ def race_requests(base: GenerateRequest) -> tuple[GenerateRequest, GenerateReque
         drafting = replace(drafting, coupling="seed")
     speculative = replace(
         base,
-        max_tokens=min(base.max_tokens, LONGEST),
+        max_tokens=base.longest_reply(LONGEST),
         sampling=replace(base.sampling, seed=seed),
         drafting=drafting,
         reuse=False,

@@ -29,7 +29,7 @@ from engine.data.events import Finished, Notice
 from engine.data.loaded import LoadedSummary
 from engine.data.prompts import read_text
 from engine.data.reasoning import Thinking
-from engine.data.request import LONGEST_REPLY, GenerateRequest, Message
+from engine.data.request import GenerateRequest, Message
 from engine.data.rounds import RoundTrace
 from engine.data.shown import shown
 from engine.process.run import Run
@@ -48,7 +48,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--system", type=written_text, metavar="T", help="system message")
     parser.add_argument("--raw", action="store_true", help="no chat template")
-    parser.add_argument("--max-tokens", type=int, default=LONGEST_REPLY, metavar="N")
+    parser.add_argument(
+        "--max-tokens", type=int, metavar="N", help="default: until the context is full"
+    )
     parser.add_argument("--overflow", choices=("refuse", "trim"), default="refuse")
     parser.add_argument(
         "--copy-from",

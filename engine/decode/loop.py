@@ -30,6 +30,9 @@ from engine.maths.sampling import Sampler
 from engine.text.detokenize import IncrementalText
 
 
+_ENDLESS = 2**31
+
+
 class TargetContext(Protocol):
     """The part of a context that the loop needs; see engine.llama.context.Context."""
 
@@ -139,8 +142,8 @@ class RoundLoop:
 
     @property
     def _room(self) -> int:
-        """Tokens that the reply may still have."""
-        return self._request.max_tokens - self._emitted
+        """Tokens that the reply may still have; how full the context is counts apart."""
+        return self._request.longest_reply(_ENDLESS) - self._emitted
 
     @property
     def _is_full(self) -> bool:

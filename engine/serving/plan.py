@@ -20,8 +20,9 @@ from engine.llama.library import Library, devices
 from engine.llama.model import Model, ModelOptions
 from engine.models.catalogue import Catalogue
 from engine.models.locate import LocatedModel, locate
-from engine.models.memory import OUTPUT_ROWS, ModelPlan, check_fit, default_context, free_ram
+from engine.models.memory import OUTPUT_ROWS, ModelPlan, check_fit, free_ram
 from engine.models.trained import for_target
+from engine.serving.context_choice import usual_context
 
 Report = Callable[[str, float], None]
 
@@ -65,7 +66,6 @@ class Loader:
         info = inspect(target.path)
         if info.needs is not None:
             raise ModelFileError(f"{target.name} is not a target: it is {info.needs}")
-        context_length = request.context_length or default_context(info)
         gpu_layers = request.gpu_layers if devices() else 0
         drafter = None
         if request.drafter:
@@ -76,7 +76,9 @@ class Loader:
         if drafter is not None:
             plans.extend(drafter.memory)
             notes = drafter.notes
-        notices = notes + _check_memory(plans, context_length, bytes_in_use)
+        free = _FreeMemory.now(bytes_in_use)
+        context_length = request.context_length or usual_context(plans, free.ram, free.device)
+        notices = notes + _check_memory(plans, context_length, free)
         notices += _check_trained_context(info, context_length)
         return LoadPlan(
             request=request,
@@ -144,11 +146,22 @@ def _check_trained_context(info: GgufInfo, context_length: int) -> tuple[str, ..
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _FreeMemory:
+    """In bytes, with what the present load will give back."""
+
+    ram: int
+    device: int
+
+    @classmethod
+    def now(cls, bytes_in_use: int) -> _FreeMemory:
+        return cls(free_ram() + bytes_in_use, sum(device.free_bytes for device in devices()))
+
+
 def _check_memory(
-    plans: list[ModelPlan], context_length: int, bytes_in_use: int
+    plans: list[ModelPlan], context_length: int, free: _FreeMemory
 ) -> tuple[str, ...]:
-    device_bytes = sum(device.free_bytes for device in devices())
-    fit = check_fit(plans, context_length, free_ram() + bytes_in_use, device_bytes)
+    fit = check_fit(plans, context_length, free.ram, free.device)
     if fit.level == "refuse":
         raise MemoryLimitError(f"not loaded: {fit.message}")
     return (fit.message,) if fit.level == "warn" else ()

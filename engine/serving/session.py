@@ -161,7 +161,7 @@ class Session:
         yield from notices
         setup = DraftSetup(
             drafter=loaded.drafter,
-            controller=_controller(loaded, request),
+            controller=_controller(loaded, request, len(prompt)),
             max_width=loaded.max_width,
             ranked=loaded.ranked if request.drafting.speculate != "off" else 0,
         )
@@ -207,7 +207,7 @@ def _thoughts(
     return ReplyThoughts(reasoning.markers, vocab, prompt, request.continuation)
 
 
-def _controller(loaded: Loaded, request: GenerateRequest) -> Controller:
+def _controller(loaded: Loaded, request: GenerateRequest, prompt_tokens: int) -> Controller:
     drafting = request.drafting
     longest = min(drafting.longest_draft, loaded.max_width - 1)
     if loaded.drafter is None or drafting.speculate == "off" or longest < 1:
@@ -216,5 +216,6 @@ def _controller(loaded: Loaded, request: GenerateRequest) -> Controller:
         return AlwaysDraft(longest)
     auto = loaded.speed.auto
     kind: TextKind = "sampled" if request.sampling.temperature > 0 else "greedy"
-    auto.begin_reply(longest, kind, request.max_tokens)
+    room = loaded.context.length_limit - prompt_tokens
+    auto.begin_reply(longest, kind, request.longest_reply(room))
     return auto

@@ -1,0 +1,28 @@
+"""How long a context is where a load asks for no length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.models.memory import ModelPlan, check_fit, default_context
+from engine.text.thought_styles import KNOWN_TEXTS, markers_in
+
+THINKING_CONTEXT = 16_384
+"""Thoughts take thousands of tokens: of models that think, where there is memory for it."""
+
+
+def usual_context(plans: Sequence[ModelPlan], free_ram: int, device_memory: int = 0) -> int:
+    """plans: the target first. Memory in bytes, as check_fit has it."""
+    info = plans[0].info
+    usual = default_context(info)
+    longer = min(info.context_length or usual, THINKING_CONTEXT)
+    if longer <= usual or not _may_think(info.chat_template):
+        return usual
+    fit = check_fit(plans, longer, free_ram, device_memory)
+    return longer if fit.level == "ok" else usual
+
+
+def _may_think(template: str | None) -> bool:
+    """By the markers in it alone: a length is chosen before the template is read."""
+    texts = frozenset(text for text in KNOWN_TEXTS if text in (template or ""))
+    return markers_in(texts) is not None
