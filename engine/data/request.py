@@ -173,7 +173,7 @@ class LoadRequest:
 
     target: catalogue id, GGUF path or hub:owner/repo/file.gguf.
     drafter: a drafter expression such as "first(ngram,model:qwen-coder-0.5b)", or None.
-    context_length: tokens (0: see engine.models.memory.default_context). threads: 0 means physical cores.
+    context_length: tokens (0: see engine.serving.context_choice). threads: 0 means physical cores.
     gpu_layers: -1 means all layers when the build has a GPU.
     numerics: strict makes text with and without drafting identical byte for byte; auto does so
     where it costs little, see engine.measure.exact_widths.

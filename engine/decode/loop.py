@@ -29,7 +29,6 @@ from engine.maths.ranking import Ranking, rank
 from engine.maths.sampling import Sampler
 from engine.text.detokenize import IncrementalText
 
-
 _ENDLESS = 2**31
 
 

@@ -26,7 +26,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("repeat_penalty", 0, "between 0.1 and 10"),
     ("seed", -1, "Seed must be a number between 0"),
     ("max_tokens", 0, "Longest reply"),
-    ("max_tokens", None, "Longest reply"),
+    ("max_tokens", 1.5, "Longest reply must be a whole number"),
     ("draft_max", 65, "between 1 and 64"),
     ("speculate", "sometimes", "Speculation"),
     ("numerics", 3, "Numerics"),
