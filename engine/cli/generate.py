@@ -79,6 +79,13 @@ def _add_thinking_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--thinking", choices=get_args(Thinking), help="default: the template's own")
     group.add_argument("--effort", metavar="LEVEL", help="low, medium, high: what the template has")
     group.add_argument(
+        "--thinking-budget",
+        type=int,
+        metavar="N",
+        help="tokens of a thought at most; -1: no limit; default: 4,096 and at most half of what"
+        " the context has left",
+    )
+    group.add_argument(
         "--show-thoughts",
         action="store_true",
         help="on stderr, also where that is no terminal",
@@ -132,6 +139,8 @@ def _request(arguments: argparse.Namespace) -> GenerateRequest:
     if arguments.raw:
         if text is None or arguments.system:
             raise BadOptionError("--raw takes --prompt or --prompt-file, without --system")
+        if arguments.thinking_budget is not None:
+            raise BadOptionError("--raw takes no --thinking-budget: nothing in it is a thought")
         if arguments.thinking or arguments.effort:
             raise BadOptionError(
                 "--raw takes no --thinking and no --effort: they are the template's"
@@ -155,6 +164,7 @@ def _request(arguments: argparse.Namespace) -> GenerateRequest:
         copy_from=copy_from,
         thinking=arguments.thinking,
         effort=arguments.effort,
+        thinking_budget=arguments.thinking_budget,
     )
 
 

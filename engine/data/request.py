@@ -18,6 +18,8 @@ Overflow = Literal["refuse", "trim"]
 
 LONGEST_REPLY = 8192
 """In tokens, where a number is wanted: few replies are longer, thoughts included."""
+UNLIMITED = -1
+"""As a thinking budget."""
 MOST_THREADS = 512
 _LARGEST = 2**31 - 1
 """llama.cpp counts in 32 bits: of a larger number it would see only the rest."""
@@ -129,6 +131,8 @@ class GenerateRequest:
     copy_from: texts that drafters may copy from besides the chat itself, the most recent last; the
     target never sees them, only the tokens that are drafted from them.
     thinking, effort: of models that think; None is what the model's own template does.
+    thinking_budget: tokens of a thought at most, then its end is written for the model; 0 ends it
+    at once, UNLIMITED never; None: 4,096, and at most half of what the context has left.
     """
 
     messages: tuple[Message, ...] = ()
@@ -142,6 +146,7 @@ class GenerateRequest:
     copy_from: tuple[str, ...] = ()
     thinking: Thinking | None = None
     effort: str | None = None
+    thinking_budget: int | None = None
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
@@ -150,6 +155,8 @@ class GenerateRequest:
             raise BadOptionError("give either messages or a raw prompt")
         if self.thinking is not None:
             _require_one_of(get_args(Thinking), self.thinking, "thinking")
+        if self.thinking_budget is not None:
+            _require_count(self.thinking_budget, "thinking-budget", "-1 (no limit)", UNLIMITED)
         if self.raw_prompt is not None and (self.thinking or self.effort) is not None:
             raise BadOptionError("a raw prompt says itself how to think; leave the options out")
 

@@ -34,7 +34,8 @@ class EmittedToken:
 
     text may be "" while a multi-byte character is incomplete; the token that completes the
     character carries all of it. part, said: of replies with thoughts: what the token belongs to,
-    and what it adds to that, None for all of its text; a marker adds nothing.
+    and what it adds to that, None for all of its text; a marker adds nothing. forced: it was given
+    to the reply and not drawn, so that p says nothing of how it came.
     """
 
     token: int
@@ -46,6 +47,7 @@ class EmittedToken:
     depth: int | None
     part: ReplyPart = "answer"
     said: str | None = None
+    forced: bool = False
 
     @property
     def shown(self) -> str:
@@ -59,7 +61,7 @@ class EmittedToken:
             "text": self.text,
             "kind": self.kind,
             "drafter": self.drafter,
-            "p": self.p,
+            "p": None if self.forced else self.p,
             "q": self.q,
             "depth": self.depth,
             **({} if self.part == "answer" else {"part": self.part}),
@@ -109,6 +111,11 @@ class RoundTrace:
     seconds: RoundSeconds
     parked: bool
     predictions: tuple[JudgedPrediction, ...] = ()
+
+    @property
+    def is_forced(self) -> bool:
+        """It drew nothing: its one token was given. No figure counts it."""
+        return any(emitted.forced for emitted in self.emitted)
 
     def to_json(self) -> dict[str, Any]:
         """The fixed trace line of `forerun generate --trace`; ensembles add their predictions."""

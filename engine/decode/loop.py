@@ -52,6 +52,15 @@ class ReplyVocabulary(Protocol):
     def ends_generation(self, token: int) -> bool: ...
 
 
+class Steering(Protocol):
+    """Gives a reply tokens that are not drawn; see engine.serving.thought_limit.ThoughtLimit."""
+
+    @property
+    def room(self) -> int: ...
+
+    def forced(self) -> int | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Streams:
     """Random streams of the target and of the drafter: never the same object."""
@@ -77,7 +86,12 @@ class RoundLoop:
     """One reply. The prompt is in the target's cache but for its last token."""
 
     def __init__(
-        self, target: TargetContext, setup: DraftSetup, request: GenerateRequest, streams: Streams
+        self,
+        target: TargetContext,
+        setup: DraftSetup,
+        request: GenerateRequest,
+        streams: Streams,
+        steering: Steering | None = None,
     ) -> None:
         self._target = target
         self._setup = setup
@@ -86,6 +100,7 @@ class RoundLoop:
         self._request = request
         self._sampler = Sampler(request.sampling)
         self._streams = streams
+        self._steering = steering
         self._notices: list[Notice] = []
         self._clock = RoundClock()
         self._emitted = 0
@@ -108,7 +123,11 @@ class RoundLoop:
         number = 0
         while not cancelled():
             number += 1
-            round_ = self._round(vocabulary.ends_generation)
+            token = self._steering.forced() if self._steering is not None else None
+            if token is None:
+                round_ = self._round(vocabulary.ends_generation)
+            else:
+                round_ = self._forced_round(token)
             is_last = round_.ends or self._is_full
             parked = self._controller.parked
             trace = trace_of(round_, number, text, is_last=is_last, parked=parked)
@@ -129,15 +148,45 @@ class RoundLoop:
             logits = self._target.verify(last_token, proposal)
         targets = self._distributions(logits, proposal)
         verdict = self._accept(proposal, targets)
-        tokens, ends = cut_at_end(proposal, verdict, ends_generation, self._room)
+        tokens, ends = cut_at_end(proposal, verdict, ends_generation, self._round_room)
+        self._commit(proposal, verdict, tokens, targets, logits)
+        seconds = self._clock.finish_round()
+        return Round(position, proposal, verdict, targets, tokens, ends, seconds)
+
+    def _forced_round(self, token: int) -> Round:
+        """The pass of a plain round, of which nothing is drawn: the caches are as ever."""
+        position = len(self.context)
+        self._controller.start_round()
+        with self._clock.measuring("target"):
+            logits = self._target.verify(self.context[-1], EMPTY_PROPOSAL)
+        targets = self._distributions(logits, EMPTY_PROPOSAL)
+        verdict = Verdict((), token, "plain")
+        self._commit(EMPTY_PROPOSAL, verdict, (token,), targets, logits)
+        seconds = self._clock.finish_round()
+        return Round(
+            position, EMPTY_PROPOSAL, verdict, targets, (token,), False, seconds, forced=True
+        )
+
+    def _commit(
+        self,
+        proposal: Proposal,
+        verdict: Verdict,
+        tokens: tuple[int, ...],
+        targets: Sequence[Distribution],
+        logits: NDArray[np.float32],
+    ) -> None:
+        """Cuts the caches, keeps the tokens, and lets the drafter see it."""
         observation = self._observation(proposal, verdict, tokens, targets, logits)
         # The last token is never cached: the next pass begins with it.
-        self._target.keep_path(last_token, proposal, verdict.path[: len(tokens) - 1])
+        self._target.keep_path(self.context[-1], proposal, verdict.path[: len(tokens) - 1])
         self.context.extend(tokens)
         self._emitted += len(tokens)
         self._observe(observation)
-        seconds = self._clock.finish_round()
-        return Round(position, proposal, verdict, targets, tokens, ends, seconds)
+
+    @property
+    def _round_room(self) -> int:
+        """Tokens that this round may add."""
+        return self._room if self._steering is None else min(self._room, self._steering.room)
 
     @property
     def _room(self) -> int:
@@ -159,7 +208,7 @@ class RoundLoop:
         depth = min(
             self._controller.start_round(),
             self._request.drafting.longest_draft,
-            self._room - 1,
+            self._round_room - 1,
             nodes,
         )
         if self._drafter is None or depth < 1:

@@ -16,7 +16,8 @@ class Round:
     """One propose - verify - commit cycle. position: tokens in the context before it.
 
     targets: p after the last token of the context and after every node of the proposal. tokens:
-    what it added to the context. ends: whether the last of them ends the reply.
+    what it added to the context. ends: whether the last of them ends the reply. forced: the token
+    was given, not drawn.
     """
 
     position: int
@@ -26,6 +27,7 @@ class Round:
     tokens: tuple[int, ...]
     ends: bool
     seconds: RoundSeconds
+    forced: bool = False
 
 
 def cut_at_end(

@@ -24,12 +24,14 @@ from engine.serving.open import Loaded, Opener
 from engine.serving.plan import Loader, LoadPlan, Report
 from engine.serving.reply import Reply
 from engine.serving.setups import find_setup
+from engine.serving.thought_limit import ThoughtLimit, budget_of
 from engine.serving.thoughts import ReplyThoughts
 from engine.serving.tuning import PairSpeed, Tuning
 from engine.skip.choice import layers_to_skip
 from engine.skip.job import SearchTools, search_layers
 from engine.skip.report import SkipReport, SkipSearchRequest
 from engine.text.prompt import build_prompt
+from engine.text.render_process import never
 
 
 class Session:
@@ -170,7 +172,7 @@ class Session:
         reply = Reply(loaded.context, setup, request, prompt, seed, thoughts)
         try:
             yield from reply.prefill(cancelled)
-            yield from reply.rounds(cancelled)
+            yield from reply.rounds(cancelled, _limit(loaded, request, prompt, thoughts))
         except PassAborted:
             pass  # stopped inside a pass: what was emitted so far is the reply
         finally:
@@ -205,6 +207,17 @@ def _thoughts(
         return None
     vocab = loaded.context.model.vocab
     return ReplyThoughts(reasoning.markers, vocab, prompt, request.continuation)
+
+
+def _limit(
+    loaded: Loaded, request: GenerateRequest, prompt: Sequence[int], thoughts: ReplyThoughts | None
+) -> ThoughtLimit | None:
+    if thoughts is None:
+        return None
+    free = loaded.context.length_limit - len(prompt) + len(request.continuation)
+    vocab = loaded.context.model.vocab
+    marker = vocab.tokenize(thoughts.end_marker, add_special=False, parse_special=True)
+    return ThoughtLimit(thoughts, budget_of(request, free), marker, never)
 
 
 def _controller(loaded: Loaded, request: GenerateRequest, prompt_tokens: int) -> Controller:
