@@ -54,6 +54,7 @@ class Settings:
     overflow: Overflow = "refuse"
     thinking: ThinkingChoice = "auto"
     effort: EffortChoice = "auto"
+    thinking_budget: int | None = None
     speculate: Speculate = _DRAFTING.speculate
     draft_max: int | None = _DRAFTING.draft_max
     draft_mode: DraftMode = _DRAFTING.mode
@@ -86,6 +87,7 @@ class Settings:
             copy_from=earlier,
             thinking=self._thinking(reasoning),
             effort=self._effort(reasoning),
+            thinking_budget=self.thinking_budget,
         )
 
     def _thinking(self, reasoning: Reasoning | None) -> Thinking | None:

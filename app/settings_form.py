@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from engine.data.documents import sound
 from engine.data.errors import BadOptionError
-from engine.data.request import LONGEST_REPLY
+from engine.data.request import LONGEST_REPLY, UNLIMITED
 
 FieldKind = Literal["text", "integer", "number", "choice"]
 FieldGroup = Literal["Reply", "Drafting", "Loading"]
@@ -151,6 +151,20 @@ FIELDS = (
             ("xhigh", "Very high"),
             ("max", "Most"),
         ),
+    ),
+    Field(
+        "thinking_budget",
+        "Thinking budget",
+        "integer",
+        "Reply",
+        "Tokens that a thought may have; then its end is written for the model, and the answer"
+        " begins. 0: no thoughts, -1: no limit. Empty: 4,096, and at most half of what the context"
+        " has left.",
+        UNLIMITED,
+        131072,
+        1,
+        empty="automatic",
+        suggested=(512, 2048, 8192),
     ),
     Field(
         "speculate",

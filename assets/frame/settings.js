@@ -72,6 +72,7 @@ export class SettingsForm {
     const levels = reasoning?.effort?.levels ?? [];
     this.rows.get("thinking")?.toggleAttribute("hidden", !reasoning?.switch);
     this.rows.get("effort")?.toggleAttribute("hidden", levels.length === 0);
+    this.rows.get("thinking_budget")?.toggleAttribute("hidden", !reasoning);
     for (const option of this.inputs.get("effort")?.options ?? []) {
       option.hidden = option.value !== "auto" && !levels.includes(option.value);
     }

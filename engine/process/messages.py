@@ -39,6 +39,13 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerNow:
+    """The reply that is written under this number is to end its thought, and answer."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Unload:
     id: int
 
@@ -69,7 +76,9 @@ class Shutdown:
     pass
 
 
-Command = Load | Calibrate | Generate | Cancel | Unload | MakeModel | SearchLayers | Shutdown
+Command = (
+    Load | Calibrate | Generate | Cancel | AnswerNow | Unload | MakeModel | SearchLayers | Shutdown
+)
 
 
 # From the engine process

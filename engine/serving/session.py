@@ -140,9 +140,15 @@ class Session:
     # Replying
 
     def generate(
-        self, request: GenerateRequest, cancelled: Callable[[], bool]
+        self,
+        request: GenerateRequest,
+        cancelled: Callable[[], bool],
+        answer_now: Callable[[], bool] = never,
     ) -> Iterator[RunEvent]:
-        """The events of one reply. Closing the iterator early leaves valid caches."""
+        """The events of one reply. Closing the iterator early leaves valid caches.
+
+        answer_now: whether it is to end its thoughts, from now on.
+        """
         loaded = self._loaded
         if loaded is None:
             raise BadOptionError("no model is loaded; choose a target first")
@@ -172,7 +178,11 @@ class Session:
         reply = Reply(loaded.context, setup, request, prompt, seed, thoughts)
         try:
             yield from reply.prefill(cancelled)
-            yield from reply.rounds(cancelled, _limit(loaded, request, prompt, thoughts))
+            limit = None
+            if thoughts is not None:
+                budget = budget_of(request, _free(loaded, request, prompt))
+                limit = _limit(loaded, thoughts, budget, answer_now)
+            yield from reply.rounds(cancelled, limit)
         except PassAborted:
             pass  # stopped inside a pass: what was emitted so far is the reply
         finally:
@@ -209,15 +219,17 @@ def _thoughts(
     return ReplyThoughts(reasoning.markers, vocab, prompt, request.continuation)
 
 
+def _free(loaded: Loaded, request: GenerateRequest, prompt: Sequence[int]) -> int:
+    """Tokens that the context has left for the whole reply, with what it begins with."""
+    return loaded.context.length_limit - len(prompt) + len(request.continuation)
+
+
 def _limit(
-    loaded: Loaded, request: GenerateRequest, prompt: Sequence[int], thoughts: ReplyThoughts | None
-) -> ThoughtLimit | None:
-    if thoughts is None:
-        return None
-    free = loaded.context.length_limit - len(prompt) + len(request.continuation)
+    loaded: Loaded, thoughts: ReplyThoughts, budget: int | None, answer_now: Callable[[], bool]
+) -> ThoughtLimit:
     vocab = loaded.context.model.vocab
     marker = vocab.tokenize(thoughts.end_marker, add_special=False, parse_special=True)
-    return ThoughtLimit(thoughts, budget_of(request, free), marker, never)
+    return ThoughtLimit(thoughts, budget, marker, answer_now)
 
 
 def _controller(loaded: Loaded, request: GenerateRequest, prompt_tokens: int) -> Controller:
