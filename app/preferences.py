@@ -10,7 +10,6 @@ from typing import Any
 from app.settings import Settings, settings_from_json
 from engine.files.stored import read_stored, write_stored
 
-
 _ONCE_LONGEST = 1024
 """The longest reply in files from before the thinking budget, where nothing else was chosen: it
 ended many a thought before any answer."""
