@@ -10,14 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from app.chat_schema import SCHEMA, TABLES
+from app.chat_upgrade import REPLACED, grow_trees
 
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 """What reading a damaged file raises; the second where sqlite's message quotes what it found."""
 _MOST_PROBED = 20_000
 """Row numbers that are tried one by one where a damaged page hides which there are."""
 _UNTITLED = "Recovered chat"
-_DEFAULTS: dict[str, Any] = {"tokens": "[]", "details": "{}"}
+_DEFAULTS: dict[str, Any] = {
+    **{"tokens": "[]", "details": "{}", "ids": "{}", "settings": "{}", "reasoning": ""},
+    **{"current": None, "parent": None, "pinned": 0, "folder": "", "created": 0.0},
+}
 """For columns that cannot be read: the text of a message is worth keeping without its figures."""
+_BEFORE = "select max(id) from messages where conversation = ? and id < ?"
 
 _PAGE = 4096
 _COUNT = slice(28, 32)
@@ -30,12 +35,18 @@ def copy_rows(old: sqlite3.Connection, new: sqlite3.Connection) -> tuple[int, in
     """Into the tables of `new`; how many conversations and messages there are then."""
     new.execute("begin immediate")
     for table, columns in TABLES.items():
-        for row in _rows(old, table, columns):
+        for row in rows_of(old, table, columns):
             _store(new, table, row)
+    _show_paths(new)  # as it was, before other versions are there
+    grow_trees(list(rows_of(old, "replaced", REPLACED)), new)
+    _show_paths(new)
     _keep_sequence(old, new)
     new.execute("commit")
-    counts = [new.execute(f"select count(*) from {table}").fetchone()[0] for table in TABLES]
-    return counts[0], counts[1]
+    counts = (
+        new.execute(f"select count(*) from {table}").fetchone()[0]
+        for table in ("conversations", "messages")
+    )
+    return next(counts), next(counts)
 
 
 def readable_copy(path: Path, folder: Path) -> sqlite3.Connection:
@@ -73,7 +84,8 @@ def _opened(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _rows(old: sqlite3.Connection, table: str, columns: Sequence[str]) -> Iterator[Row]:
+def rows_of(old: sqlite3.Connection, table: str, columns: Sequence[str]) -> Iterator[Row]:
+    """As far as they can be read; without the columns that an older file did not have."""
     try:
         known = {row[1] for row in old.execute(f"pragma table_info({table})")}
     except UNREADABLE:
@@ -140,14 +152,39 @@ def _read(
 
 def _store(new: sqlite3.Connection, table: str, row: Row) -> None:
     """What does not fit the schema was no row of ours. A message without a chat gets a new one."""
-    names, places = ", ".join(row), ", ".join("?" for _ in row)
     with suppress(sqlite3.IntegrityError):
-        if "conversation" in row:
+        if table == "messages":
             new.execute(
                 "insert or ignore into conversations (id, title, updated) values (?, ?, 0)",
                 (row["conversation"], _UNTITLED),
             )
+            _hang(new, row)
+        names, places = ", ".join(row), ", ".join("?" for _ in row)
         new.execute(f"insert into {table} ({names}) values ({places})", tuple(row.values()))
+
+
+def _hang(new: sqlite3.Connection, row: Row) -> None:
+    """A message whose parent could not be read, or never was known, follows the one before it.
+
+    Of a sound file of this version, a parent that is not there is that of a first message.
+    """
+    parent = row.get("parent")
+    if parent is None and "parent" in row:
+        return
+    known = new.execute(
+        "select 1 from messages where id = ? and conversation = ?", (parent, row["conversation"])
+    ).fetchone()
+    if known is None:
+        row["parent"] = new.execute(_BEFORE, (row["conversation"], row["id"])).fetchone()[0]
+
+
+def _show_paths(new: sqlite3.Connection) -> None:
+    """Every conversation ends its path with a message of its own that is there."""
+    new.execute(
+        "update conversations set current = (select max(m.id) from messages m where"
+        " m.conversation = conversations.id and not m.deleted) where not exists (select 1 from"
+        " messages m where m.id = current and m.conversation = conversations.id and not m.deleted)"
+    )
 
 
 def _keep_sequence(old: sqlite3.Connection, new: sqlite3.Connection) -> None:

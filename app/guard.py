@@ -24,7 +24,7 @@ POLICY = (
 # gradio serves many more: files, addresses from outside, recordings, calls of any function.
 OPEN = re.compile(
     r"/|/health|/theme\.css|/config|/favicon\.ico|/robots\.txt|/(?:forerun|assets|static|svelte)/.+"
-    r"|/chats/(?:import|export)"
+    r"|/chats/(?:import|export)|/presets/import"
     r"|/gradio_api/(?:startup-events|queue/(?:join|data)|component_server|heartbeat/[\w-]+"
     r"|reset|cancel|info|app_id)"
 )

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from app.branch_actions import branch_actions
 from app.chat import FIRST_PAGE, Chat
 from app.chat_file import advice
 from app.choices import drafter_options, target_options
 from app.chosen import chosen_json, expressions
+from app.context_meter import ContextMeter
 from app.departures import Departures
 from app.exchange.service import Exchange
 from app.lab_actions import LabActions
@@ -24,6 +26,7 @@ from app.model_downloads import DownloadActions, ModelDownloads
 from app.model_service import ModelService
 from app.names import Names
 from app.preferences import PreferencesFile
+from app.preset_actions import PresetActions
 from app.requests import (
     BadRequestError,
     checked_request,
@@ -34,6 +37,8 @@ from app.requests import (
 )
 from app.session import Session, Sessions
 from app.settings_form import FIELDS
+from app.shelf_actions import ShelfActions
+from app.torch_install import TorchInstall
 from app.training import Training
 from app.training_options import (
     delete_data,
@@ -68,17 +73,21 @@ class Services:
     downloads: ModelDownloads
     log: LogSource
     training: Training
+    torch: TorchInstall
     folder: DataFolder
     lab: LabActions
     departures: Departures
     names: Names
     exchange: Exchange
+    presets: PresetActions
+    meter: ContextMeter
     problems: tuple[str, ...] = ()
 
     @property
     def problem(self) -> str | None:
         """What was wrong with stored files, for the user."""
-        found = (self.chat.problem, self.preferences.problem, self.training.problem)
+        parts = (self.chat, self.preferences, self.presets, self.training)
+        found = (part.problem for part in parts)
         return " ".join(filter(None, (*self.problems, *found))) or None
 
 
@@ -91,10 +100,8 @@ class Handlers:
         self._actions: dict[str, Action] = {
             "open": self._open,
             "send": self._send,
+            "count": self._count,
             "stop": self._stop,
-            "regenerate": self._regenerate,
-            "edit": self._edit,
-            "bring_back": self._bring_back,
             "save_again": self._save_again,
             "search": self._search,
             "rename": self._rename,
@@ -113,7 +120,11 @@ class Handlers:
             "train": self._train,
             "train_step": self._train_step,
             "train_delete": self._train_delete,
+            **branch_actions(services.chat.branches),
             **self._downloads.table(),
+            **services.torch.table(),
+            **services.presets.table(),
+            **ShelfActions(services.chat).table(),
             **services.lab.table(),
         }
 
@@ -141,6 +152,7 @@ class Handlers:
             "fields": [asdict(field) for field in FIELDS],
             "downloads": self._downloads.state(),
             "training": services.training.state(),
+            "torch": services.torch.state(),
             **services.lab.states(),
         }
         return fit_to_send(hello)
@@ -202,17 +214,12 @@ class Handlers:
         conversation, order = arguments["conversation"], arguments["order"]
         return self._services.chat.send(session, conversation, arguments["text"], order)
 
+    def _count(self, session: Session, arguments: Arguments) -> Any:
+        """How much of the context is taken if the text is sent; null where nothing is loaded."""
+        return self._services.meter.count(arguments["conversation"], arguments["text"])
+
     def _stop(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.stop(arguments["conversation"])
-
-    def _regenerate(self, session: Session, arguments: Arguments) -> None:
-        self._services.chat.regenerate(session, arguments["message"])
-
-    def _edit(self, session: Session, arguments: Arguments) -> None:
-        self._services.chat.edit(session, arguments["message"], arguments["text"])
-
-    def _bring_back(self, session: Session, arguments: Arguments) -> None:
-        self._services.chat.bring_back(arguments["message"])
 
     def _save_again(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.save_again()
@@ -220,7 +227,8 @@ class Handlers:
     def _search(self, session: Session, arguments: Arguments) -> Any:
         wanted = arguments["limit"]
         limit = FIRST_PAGE if wanted is None else min(max(wanted, 1), MOST)
-        return self._services.chat.conversations(arguments["text"], limit)
+        closed = arguments["closed"] or []
+        return self._services.chat.conversations(arguments["text"], limit, closed)
 
     def _rename(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.rename(arguments["conversation"], arguments["title"])
@@ -246,8 +254,8 @@ class Handlers:
         """A warning about memory to confirm before a load, "" if there is none."""
         target, drafters = _pair(arguments)
         request = self._services.preferences.current.settings.load_request(target, drafters)
-        in_use = self._services.loading.memory_in_use()
-        return self._services.models.memory_warning(request, drafters, in_use)
+        loaded = self._services.loading.loaded
+        return self._services.models.memory_warning(request, drafters, loaded)
 
     def _load(self, session: Session, arguments: Arguments) -> None:
         target, drafters = _pair(arguments)
@@ -277,7 +285,7 @@ class Handlers:
         return [asdict(line) for line in lines]
 
     def _train_options(self, session: Session, arguments: Arguments) -> Any:
-        return training_options(self._services.models, self._services.folder)
+        return self._training_options()
 
     def _train_forecast(self, session: Session, arguments: Arguments) -> Any:
         return forecast_answer(arguments, self._services.models)
@@ -295,7 +303,11 @@ class Handlers:
     def _train_delete(self, session: Session, arguments: Arguments) -> Any:
         self._services.training.require_idle()
         delete_data(self._services.folder, arguments["name"])
-        return training_options(self._services.models, self._services.folder)
+        return self._training_options()
+
+    def _training_options(self) -> Any:
+        services = self._services
+        return training_options(services.models, services.folder, services.torch.problem())
 
     def _preferences(self) -> dict[str, Any]:
         """chosen: the drafters as the page shows them."""

@@ -17,6 +17,7 @@ from engine.cli.parser import CommandParser
 from engine.data.errors import BadOptionError, EngineError
 from engine.data.folders import DataFolder, open_data_folder
 from engine.files.privacy import keep_private, protect
+from engine.models.elsewhere.machine import this_machine
 from engine.process.client import EngineClient
 
 DEFAULT_PORT = 7860
@@ -69,7 +70,7 @@ def _serve(options: argparse.Namespace, folder: DataFolder, ownership: Ownership
         warning = "anyone who reaches this address can read your chats and load models"
         print(f"forerun: listening on {options.host}: {warning}", file=sys.stderr)
     port = free_port(options.host, options.port)
-    models, downloads = LibraryModelService(folder), Downloads(folder)
+    models, downloads = LibraryModelService(folder, this_machine()), Downloads(folder)
     application = Application(EngineClient(folder), models, downloads, folder)
     application.load_last()
     shown = f"[{options.host}]" if ":" in options.host else options.host

@@ -62,10 +62,9 @@ class Loading:
             "names": {} if loaded is None else self._named(loaded),
         }
 
-    def memory_in_use(self) -> int:
-        """Bytes that the next load gives back."""
-        loaded = self._engine.loaded
-        return 0 if loaded is None else loaded.memory_bytes
+    @property
+    def loaded(self) -> LoadedSummary | None:
+        return self._engine.loaded
 
     def start(self, target: str, drafters: tuple[str, ...], waits: bool = False) -> None:
         """Returns at once; what was loaded stays if the new load fails.

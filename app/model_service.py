@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from app.choices import ModelChoice, TrainedChoice, size_text
+from engine.data.device import Room
 from engine.data.errors import UnknownModelError
 from engine.data.folders import DataFolder
+from engine.data.loaded import LoadedSummary
 from engine.data.request import LoadRequest
 from engine.downloads.hub_fetch import list_hub_files
 from engine.downloads.transfer import RepoFile
@@ -17,10 +19,13 @@ from engine.files.gguf import inspect
 from engine.heads.folder import folder_obstacle
 from engine.heads.pairing import HEAD_KINDS, heads_obstacle, mtp_obstacle
 from engine.models.catalogue import Catalogue
+from engine.models.elsewhere.machine import Machine
+from engine.models.elsewhere.recent import Elsewhere
 from engine.models.entry import HUB_PREFIX, HubSource, ModelEntry, parse_hub_reference
+from engine.models.fit import check_fit
 from engine.models.library import KnownModel, known_models
 from engine.models.locate import locate
-from engine.models.memory import ModelPlan, check_fit, free_ram
+from engine.models.memory import ModelPlan, free_ram
 from engine.models.pair import check_files
 from engine.models.trained import TrainedDrafter, model_sha256, trained_drafters
 from engine.serving.context_choice import usual_context
@@ -50,8 +55,10 @@ class ModelService(Protocol):
         """Drafters that were trained here or ship, for the target or for others."""
         ...
 
-    def memory_warning(self, request: LoadRequest, drafters: tuple[str, ...], in_use: int) -> str:
-        """What to know before this load, "" if there is plenty. in_use: bytes it will replace."""
+    def memory_warning(
+        self, request: LoadRequest, drafters: tuple[str, ...], loaded: LoadedSummary | None
+    ) -> str:
+        """What to know before this load, "" if there is plenty. loaded: what it will replace."""
         ...
 
     def hidden_size(self, model: str) -> int:
@@ -83,10 +90,14 @@ class ModelService(Protocol):
 
 
 class LibraryModelService:
-    """Over the engine's model library; reads the catalogue afresh at every question."""
+    """Over the engine's model library; reads the catalogue afresh at every question.
 
-    def __init__(self, folder: DataFolder) -> None:
+    machine: where other programs' models are looked for, None if they are not.
+    """
+
+    def __init__(self, folder: DataFolder, machine: Machine | None = None) -> None:
         self._folder = folder
+        self._elsewhere = Elsewhere(machine)
 
     def models(self) -> tuple[ModelChoice, ...]:
         return tuple(_choice(model) for model in self._known())
@@ -125,15 +136,20 @@ class LibraryModelService:
         sha256 = model_sha256(known.path, self._folder)
         return tuple(_trained_choice(one, sha256) for one in found)
 
-    def memory_warning(self, request: LoadRequest, drafters: tuple[str, ...], in_use: int) -> str:
-        """Only a warning: whether it can be loaded is the engine's to say, which knows the GPU."""
+    def memory_warning(
+        self, request: LoadRequest, drafters: tuple[str, ...], loaded: LoadedSummary | None
+    ) -> str:
+        """Only a warning: whether it can be loaded is the engine's to say. Graphics cards are known
+        from the last load; before the first, all is counted as RAM."""
         models = [request.target, *(name for name in map(_model_of, drafters) if name)]
         catalogue = Catalogue.load(self._folder)
         infos = [inspect(locate(name, catalogue, self._folder).path) for name in models]
-        plans = [ModelPlan(info, swa_full=False) for info in infos]
-        free = free_ram() + in_use
-        context = request.context_length or usual_context(plans, free)
-        report = check_fit(plans, context, free)
+        cards = loaded.cards if loaded is not None else ()
+        layers = request.gpu_layers if cards else 0
+        plans = [ModelPlan(info, layers, swa_full=False) for info in infos]
+        free = Room(free_ram(), sum(card.free_bytes for card in cards))
+        free += loaded.room if loaded is not None else Room(0)
+        report = check_fit(plans, request.context_length or usual_context(plans, free), free)
         return report.message if report.level == "warn" else ""
 
     def hidden_size(self, model: str) -> int:
@@ -173,7 +189,8 @@ class LibraryModelService:
         return source
 
     def _known(self) -> tuple[KnownModel, ...]:
-        return known_models(Catalogue.load(self._folder), self._folder)
+        catalogue = Catalogue.load(self._folder)
+        return known_models(catalogue, self._folder, self._elsewhere.models())
 
 
 def _choice(model: KnownModel) -> ModelChoice:
@@ -183,7 +200,7 @@ def _choice(model: KnownModel) -> ModelChoice:
     if model.heads is not None:
         needs, heads = model.heads.method, model.heads.kind
     quant = model.quant or (model.heads.method if model.heads is not None else "")
-    parts = [quant, model.licence, _origin(model)]
+    parts = [quant, model.licence, _unverified(entry), _origin(model)]
     return ModelChoice(
         id=model.id,
         name=model.name,
@@ -212,7 +229,14 @@ def _trained_choice(one: TrainedDrafter, sha256: str) -> TrainedChoice:
     )
 
 
+def _unverified(entry: ModelEntry | None) -> str:
+    facts = entry.unverified if entry is not None else ()
+    return f"{' and '.join(facts)} not verified" if facts else ""
+
+
 def _origin(model: KnownModel) -> str:
+    if model.origin == "elsewhere":
+        return f"of {model.program}"
     return {"folder": "in your folder", "derived": "made here", "hub": "from the Hub"}.get(
         model.origin, ""
     )

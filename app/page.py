@@ -30,7 +30,9 @@ page.then(({ mount }) => mount({ element, server, follow,
 # Later sheets overrule earlier ones: narrow pages rearrange what the others have laid out.
 STYLES = (
     "base", "sidebar", "modelbar", "viewbar", "transcript", "markdown", "tokens", "composer",
-    "figures", "dialogs", "training", "rendering", "narrow", "lab", "exchange",
+    "figures", "dialogs", "training", "rendering", "firstminute", "folders", "chatsettings",
+    "narrow", "head", "lab", "exchange", "versions", "scripts", "drafting", "access",
+    "contextmeter",
 )  # fmt: skip
 
 HEAD = f"""

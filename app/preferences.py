@@ -27,7 +27,7 @@ class View:
 
 VIEW_CHOICES: dict[str, tuple[str | bool, ...]] = {
     "view": ("rendered", "tokens"),
-    "colour": ("outcome", "drafter", "off"),
+    "colour": ("outcome", "drafter", "predictability", "off"),
     "ghosts": (True, False),
     "theme": ("system", "light", "dark"),
 }

@@ -9,11 +9,13 @@ from typing import Any, assert_never
 
 from app.chat_file import advice
 from app.conversations import Conversations
+from app.copied import copied_runs
 from app.session import Event
 from app.thoughts import LiveThought, answer_of
 from app.wire import WireEncoder, WireToken
 from engine.data.errors import EngineError
 from engine.data.events import Finished, Notice, PromptProgress, Queued, RunEvent
+from engine.data.request import GenerateRequest
 from engine.data.rounds import RoundTrace
 from engine.data.stats import StatsCounter
 
@@ -74,8 +76,6 @@ class LiveReply:
         self.finished = True
         self.details["finish"] = finish
         self.details.setdefault("stats", self._figures())
-        if not self._settled and self._replaces():
-            self.details["earlier"] = True
         self.save()
         return self.ended()
 
@@ -96,27 +96,12 @@ class LiveReply:
         try:
             with self._store.atomic():
                 self._store.save_reply(self.message, text, self.tokens, told, not self.finished)
-                if self._settled:
-                    self._store.settle(self.message)
         except sqlite3.Error as error:
             log.error("reply %d could not be saved: %s", self.message, error)
             self.details["unsaved"] = f"{error}: {advice(error)}"
             return False
         self.details.pop("unsaved", None)
         return True
-
-    @property
-    def _settled(self) -> bool:
-        """Complete, as far as anybody wanted it: what it replaced is not needed any more."""
-        wanted = self.details.get("finish") not in ("failed", "interrupted")
-        return self.finished and wanted and bool(self.tokens)
-
-    def _replaces(self) -> bool:
-        try:
-            return self._store.replaces(self.message)
-        except sqlite3.Error as error:
-            log.error("reply %d: what it replaced cannot be read: %s", self.message, error)
-            return False
 
     def _round(self, trace: RoundTrace) -> Event:
         now = time.monotonic()
@@ -129,6 +114,10 @@ class LiveReply:
         thought = self._thought.add(trace)
         if thought is not None:
             self.details["reasoning"] = event["reasoning"] = thought
+        copied = copied_runs(trace, len(self.tokens))
+        if copied:
+            self.details.setdefault("copied", []).extend(copied)
+            event["copied"] = copied
         self.tokens.extend(added)
         if len(self._encoder.drafters) != known_drafters:
             self.details["drafters"] = event["drafters"] = list(self._encoder.drafters)
@@ -155,3 +144,13 @@ class LiveReply:
         if self._first_round_at is not None:
             figures["prefill_seconds"] = self._first_round_at - self._started
         return figures
+
+
+def verified_by(request: GenerateRequest) -> dict[str, Any]:
+    """What decides the rule that drafts are verified by: `details.verified`."""
+    drafting = request.drafting
+    return {
+        "greedy": request.sampling.temperature == 0.0,
+        "coupling": drafting.coupling,
+        "acceptance": drafting.acceptance,
+    }

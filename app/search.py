@@ -21,12 +21,16 @@ create table if not exists folded_messages (
 """
 
 FIND = """
-select id, title, updated from conversations c where not deleted and (
+select id, title, updated, pinned, folder from conversations c where not deleted and (
+    :wanted != '' or pinned or folder = '' or folder not in (select value from json_each(:closed))
+) and (
     :wanted = '' or instr(fold(title), :wanted) or exists (
         select 1 from messages m left join folded_messages f on f.message = m.id
-        where m.conversation = c.id and instr(coalesce(f.folded, fold(m.content)), :wanted)
+        where m.conversation = c.id and not m.deleted and m.role != 'system'
+        and instr(coalesce(f.folded, fold(m.content)), :wanted)
     )
-) order by updated desc, id desc limit :limit
+) order by pinned desc, not pinned and folder = '', iif(pinned or folder = '', '', fold(folder)),
+  iif(pinned, '', folder), updated desc, id desc limit :limit
 """
 """A reply that is being written is folded as it is."""
 

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.responses import Response
 
+from app.characters.routes import IMPORT_CARD, add_card_route
 from app.exchange.routes import IMPORT, add_routes
 from app.gate import Gate
 from app.guard import Guard
@@ -46,7 +47,11 @@ def create_app(services: Services, host: str = "127.0.0.1") -> FastAPI:
             "drafters": [drafter["name"] for drafter in loaded["drafters"]] if loaded else [],
         }
 
-    add_routes(app, services.exchange, lambda name: services.sessions.get(name) is not None)
+    def is_open(name: str) -> bool:
+        return services.sessions.get(name) is not None
+
+    add_routes(app, services.exchange, is_open)
+    add_card_route(app, services.presets.take, is_open)
     app.mount(ASSETS_ROUTE, ScriptFiles(directory=ASSETS), name="script files")
     page = build_page(services)
     page.queue(default_concurrency_limit=8, max_size=None)
@@ -71,7 +76,7 @@ def create_app(services: Services, host: str = "127.0.0.1") -> FastAPI:
         component=shell._id,
         events=tuple(page.fns),
         functions=SERVED,
-        uploads=(IMPORT,),
+        uploads=(IMPORT, IMPORT_CARD),
     )
     app.add_middleware(Guard, hosts=(*LOOPBACK_NAMES, host) if is_loopback(host) else ())
     return app

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from app.chat import Chat
 from app.choices import target_options
+from app.context_meter import ContextMeter
 from app.conversations import Conversations
 from app.departures import Departures
 from app.exchange.service import Exchange
@@ -19,19 +20,22 @@ from app.model_downloads import ModelDownloads
 from app.model_service import ModelService
 from app.names import Names
 from app.preferences import PreferencesFile
+from app.preset_actions import PresetActions
+from app.presets import PresetsFile
 from app.race import Race
 from app.session import Sessions
+from app.torch_install import Installer, TorchInstall
 from app.training import Training
 from app.training_child import COMMAND
 from engine.data.errors import EngineError
 from engine.data.folders import DataFolder
 from engine.models.catalogue import set_aside_catalogue
-from engine.process.protocols import Generator, Loader, LogSource
+from engine.process.protocols import Generator, Loader, LogSource, TokenCounter
 
 log = logging.getLogger(__name__)
 
 
-class Engine(Generator, Loader, LogSource, Protocol):
+class Engine(Generator, Loader, LogSource, TokenCounter, Protocol):
     """What the interface needs of `engine.process.client.EngineClient`."""
 
     def close(self) -> None: ...
@@ -50,6 +54,7 @@ class Application:
         downloads: ModelDownloads,
         folder: DataFolder,
         trainer: Sequence[str] = COMMAND,
+        installer: Installer | None = None,
     ) -> None:
         self._engine = engine
         self._models = models
@@ -61,7 +66,8 @@ class Application:
         names = Names(lambda news: sessions.broadcast({"k": "names", "names": news}))
         loading = Loading(engine, preferences, sessions, names)
         training = Training(folder, sessions, trainer)
-        chat = Chat(engine, self._store, preferences, sessions, names)
+        presets = PresetsFile(folder.presets_file)
+        chat = Chat(engine, self._store, preferences, sessions, names, presets)
         self.services = Services(
             chat=chat,
             loading=loading,
@@ -71,6 +77,7 @@ class Application:
             downloads=downloads,
             log=engine,
             training=training,
+            torch=TorchInstall(sessions, installer or Installer()),
             folder=folder,
             lab=LabActions(
                 Lab(engine, loading, preferences, sessions),
@@ -83,6 +90,8 @@ class Application:
             departures=Departures(chat.leave),
             names=names,
             exchange=Exchange(self._store, chat.announce),
+            presets=PresetActions(presets, chat, preferences, loading),
+            meter=ContextMeter(engine, chat),
         )
 
     def load_last(self) -> None:
@@ -104,6 +113,7 @@ class Application:
         self.services.departures.close()
         self.services.chat.close()
         self.services.training.close()
+        self.services.torch.close()
         self.services.lab.close()
         self._downloads.close()
         self._engine.close()

@@ -49,6 +49,7 @@ class Settings:
     top_p: float = CHAT_SAMPLING.top_p
     min_p: float = CHAT_SAMPLING.min_p
     repeat_penalty: float = CHAT_SAMPLING.repeat_penalty
+    presence_penalty: float = CHAT_SAMPLING.presence_penalty
     seed: int | None = CHAT_SAMPLING.seed
     max_tokens: int | None = None
     overflow: Overflow = "refuse"
@@ -106,6 +107,7 @@ class Settings:
             top_p=self.top_p,
             min_p=self.min_p,
             repeat_penalty=self.repeat_penalty,
+            presence_penalty=self.presence_penalty,
             seed=self.seed,
         )
 

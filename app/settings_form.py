@@ -93,6 +93,17 @@ FIELDS = (
         0.05,
     ),
     Field(
+        "presence_penalty",
+        "Presence penalty",
+        "number",
+        "Reply",
+        "Above 0, tokens that stand among the last 64 become less likely, however often they do."
+        " 0 switches it off.",
+        -10,
+        10,
+        0.1,
+    ),
+    Field(
         "seed",
         "Seed",
         "integer",

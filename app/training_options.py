@@ -9,13 +9,12 @@ from typing import Any
 
 from app.model_service import ModelService
 from app.training_request import TrainingRequest, training_request
-from engine.data.errors import BadOptionError, EngineError, IncompatiblePairError
+from engine.data.errors import BadOptionError, IncompatiblePairError
 from engine.data.folders import DataFolder
 from engine.files.disk import disk_room, size_text
 from engine.models.trained import trained_drafters
 from engine.train.corpus.disk import CONTEXT_SHARE, bytes_per_token
 from engine.train.corpus.shards import count
-from engine.train.fitting import require_torch
 from engine.train.forecast import NOT_MEASURED, TrainingBudget
 
 
@@ -37,10 +36,10 @@ class StoredData:
     tokens: int
 
 
-def training_options(models: ModelService, folder: DataFolder) -> dict[str, Any]:
+def training_options(models: ModelService, folder: DataFolder, problem: str) -> dict[str, Any]:
     """problem: why nothing can be trained, "" if it can. taken: names of what was trained."""
     return {
-        "problem": torch_problem(),
+        "problem": problem,
         "targets": [asdict(target) for target in _targets(models)],
         "data": [asdict(data) for data in stored_data(folder)],
         "taken": [one.name for one in trained_drafters(folder)],
@@ -63,14 +62,6 @@ def forecast_answer(data: dict[str, Any], models: ModelService) -> dict[str, Any
     needed = None if tokens is None else models.training_bytes(request.target, tokens)
     pays, text = (None, NOT_MEASURED) if found is None else (found.pays, found.sentence)
     return {"possible": True, "pays": pays, "text": text, "bytes": needed}
-
-
-def torch_problem() -> str:
-    try:
-        require_torch()
-    except EngineError as error:
-        return f"{str(error).capitalize()}, then open this again."
-    return ""
 
 
 def require_room(request: TrainingRequest, models: ModelService, folder: DataFolder) -> None:

@@ -6,12 +6,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from app.conversations import Conversations
-from app.replies import LiveReply
+from app.replies import LiveReply, verified_by
 from app.session import Event, Session
+from app.stored_message import StoredMessage
 from engine.data.errors import EngineError
 from engine.data.events import Finished
 from engine.data.request import GenerateRequest
@@ -86,6 +87,13 @@ class Writer:
         live = next((reply for reply in active if reply.message == message), None)
         return live or self._unsaved.get(message)
 
+    def latest(self, message: StoredMessage) -> StoredMessage:
+        """As it is in memory, where that is further than what is stored."""
+        live = self.in_memory(message.id)
+        if live is None:
+            return message
+        return replace(message, tokens=list(live.tokens), details=dict(live.details))
+
     def save_again(self, conversation: int | None = None) -> str:
         """Stores what could not be, in one conversation or in all; why not, "" if it is stored."""
         reasons = ""
@@ -104,6 +112,7 @@ class Writer:
         loaded = self._engine.loaded
         name = loaded.target.id if loaded else ""
         reply = LiveReply(start.message, start.conversation, self._store, name)
+        reply.details["verified"] = verified_by(start.request)
         writing = self._active[start.conversation] = _Writing(reply, session)
         shown = {"k": "start", "m": start.message, "details": dict(reply.details)}
         self._publish(start.conversation, shown)

@@ -4,13 +4,17 @@
    measure/, training/, and frame/ around them. None knows another one: what a part needs of
    another it is given here. All may use shared/, which knows none of them. */
 
+import { Branches } from "./chat/branches.js";
 import { addressed, Chat } from "./chat/chat.js";
+import { Compare } from "./chat/compare.js";
+import { ChatSettings } from "./frame/chatsettings.js";
 import { Connection } from "./shared/connection.js";
 import { dressDialogs } from "./frame/dialogs.js";
 import { dressButtons } from "./shared/dom.js";
 import { Drafts } from "./chat/drafts.js";
 import { Exchange } from "./frame/exchange.js";
 import { Figures } from "./chat/figures.js";
+import { FocusKeeper } from "./frame/focus.js";
 import { guardComposition } from "./shared/keys.js";
 import { Lab } from "./measure/lab.js";
 import { Log } from "./frame/log.js";
@@ -19,9 +23,13 @@ import { Models } from "./models/models.js";
 import { learnNames } from "./shared/names.js";
 import { InOrder } from "./shared/requests.js";
 import { SettingsForm } from "./frame/settings.js";
+import { Shortcuts } from "./frame/shortcuts.js";
 import { Sidebar } from "./frame/sidebar.js";
 import { Kept } from "./shared/storage.js";
 import { Surroundings } from "./frame/surroundings.js";
+import { Almost } from "./chat/almost.js";
+import { CopyThread } from "./chat/copythread.js";
+import { Minimap } from "./chat/minimap.js";
 import { Tooltip } from "./chat/tooltip.js";
 import { Train } from "./training/train.js";
 import { Transcript } from "./chat/transcript.js";
@@ -53,13 +61,19 @@ class Page {
   }
 
   buildParts() {
-    const call = (action, args) => this.connection.call(action, args);
+    const home = matchMedia("(pointer: coarse)").matches ? "#transcript" : "#message-box";
+    this.focus = new FocusKeeper(this.root, () => this.$(home)); // no keyboard pops up on phones
+    const call = (action, args) =>
+      this.connection.call(action, args).finally(() => this.focus.look());
     const loudly = (action, args) => this.loud(() => call(action, args));
     const attempt = (action) => this.attempt(action);
     const toast = (text, action) => this.surroundings.toast(text, action);
     const ask = (question) => this.surroundings.ask(question);
     const use = (target, drafter) => this.use(target, drafter);
     this.surroundings = new Surroundings(this.root);
+    const keys = new Kept(window, "localStorage", "forerun-keys");
+    const openDrawer = (name) => this.surroundings.openDrawer(name);
+    this.shortcuts = new Shortcuts(this.root, { openDrawer }, keys);
     this.buildConversation({ call, attempt });
     this.modelBar = new ModelBar(this.root, {
       call: loudly,
@@ -72,6 +86,7 @@ class Page {
       toast,
       open: (id) => this.chat.open(id),
       current: () => this.chat.conversation,
+      kept: new Kept(window, "localStorage", "forerun-folders"),
     });
     this.exchange = new Exchange(this.root, {
       session: () => this.connection.session,
@@ -79,7 +94,17 @@ class Page {
     });
     this.settings = new SettingsForm(this.$("#settings-form"), {
       call,
-      changed: (values) => this.modelBar.settingsChanged(values),
+      changed: (values) => {
+        this.modelBar.settingsChanged(values);
+        this.chat.meter.refresh();
+      },
+    });
+    this.chatSettings = new ChatSettings(this.root, {
+      call,
+      ask,
+      session: () => this.connection.session,
+      current: () => this.chat.conversation,
+      begin: (id) => this.chat.adopt(id),
     });
     this.log = new Log(this.root, { call });
     const target = () => this.modelBar.pair().target;
@@ -109,16 +134,31 @@ class Page {
         trim: (id) => this.trim(id),
         canTrim: () => this.modelBar.settings.overflow !== "trim",
         saveAgain: () => attempt(() => call("save_again")),
-        bringBack: (id) => attempt(() => call("bring_back", { message: id })),
+        editReply: (entry) => this.branches.edit(entry),
+        select: (id) => this.branches.select(id),
+        fork: (id) => this.branches.fork(id),
+        compare: (id) => this.compare.open(id),
+        remove: (id) => this.branches.remove(id),
       },
     );
-    this.tooltip = new Tooltip(this.$("#tip"), this.$("#transcript"), (element) =>
-      this.transcript.tokenOf(element),
-    );
+    const tokenOf = (element) => this.transcript.tokenOf(element);
+    const area = this.$("#transcript");
+    const thread = new CopyThread(this.transcript);
+    this.tooltip = new Tooltip(this.$("#tip"), area, tokenOf, thread);
+    this.almost = new Almost(this.$("#almost-dialog"), area, { placeOf: tokenOf });
+    const { scroller, list } = this.transcript;
+    this.minimap = new Minimap(this.$("#minimap"), {
+      scroller,
+      list,
+      transcript: this.transcript,
+    });
     const views = new InOrder();
     this.viewBar = new ViewBar(this.root, {
       changed: (changes) => views.run(() => attempt(() => call("view", { changes }))),
-      viewChanged: (view) => this.transcript.setView(view),
+      viewChanged: (view) => {
+        this.transcript.setView(view);
+        this.minimap.request();
+      },
     });
     const { root, transcript, figures, viewBar } = this;
     this.chat = new Chat({
@@ -130,15 +170,22 @@ class Page {
         this.surroundings.closeDrawers();
       },
     });
+    const { chat, surroundings } = this;
+    this.branches = new Branches({ call, attempt, chat, surroundings });
+    const choose = (id) => this.branches.select(id);
+    this.compare = new Compare(this.root, { call, attempt, choose });
   }
 
   listen() {
     document.addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || this.$("dialog[open]")) return;
-      if (!this.surroundings.closeDrawers() && this.chat.writing) this.chat.stop();
+      if (this.surroundings.closeDrawers()) return;
+      if (this.chat.writing) this.chat.stop();
+      else if (event.target.id === "message-box") this.$("#transcript").focus();
     });
     this.$("#new-chat").addEventListener("click", () => this.chat.open(null));
     this.$("#open-settings").addEventListener("click", () => this.openSettings());
+    this.$("#open-chat-settings").addEventListener("click", () => this.chatSettings.open());
     this.$("#open-models").addEventListener("click", () => this.openModels());
     this.$("#open-train").addEventListener("click", () => this.openTrain());
     this.$("#open-exchange").addEventListener("click", () => this.exchange.open());
@@ -182,13 +229,16 @@ class Page {
   hello(hello, asked) {
     this.root.hidden = false;
     this.settings.build(hello.fields, hello.preferences.settings);
+    this.chatSettings.build(hello.fields);
     this.settings.fit(hello.engine.loaded?.reasoning);
     this.viewBar.show(hello.preferences.view);
     this.chat.greet(hello.chat, asked);
     this.sidebar.changed(hello.conversations);
     this.models.showDownloads(hello.downloads);
-    this.modelBar.start(hello.engine, hello.preferences).then(() => this.drawWelcome());
+    this.modelBar.start(hello.engine, hello.preferences);
+    this.drawWelcome();
     this.train.show(hello.training.job);
+    this.train.torch.show(hello.torch);
     this.lab.measure.show(hello.lab);
     this.lab.race.show(hello.race, false);
     if (hello.problem) this.surroundings.toast(hello.problem, null, PROBLEM_TIME);
@@ -196,6 +246,7 @@ class Page {
   }
 
   event(event, number) {
+    this.focus.look();
     if (this.chat.takes(event)) this.chat.event(event, number);
     else if (event.k === "conversations") this.sidebar.changed(event);
     else if (event.k === "names") learnNames(event.names);
@@ -204,11 +255,13 @@ class Page {
     else if (event.k === "race") this.lab.race.show(event);
     else if (event.k === "downloads") this.downloadsChanged(event.items);
     else if (event.k === "training") this.trainingChanged(event.job);
+    else if (event.k === "torch") this.train.torch.show(event);
   }
 
   engineChanged(engine) {
     this.modelBar.show(engine);
     this.settings.fit(engine.loaded?.reasoning);
+    this.chat.meter.refresh();
     this.drawWelcome();
   }
 
@@ -284,8 +337,12 @@ class Page {
     const welcome = this.$("#welcome");
     welcome.hidden = !empty;
     if (!empty) return;
-    const open = () => this.openModels("starter");
-    welcome.replaceChildren(...welcomeParts(this.modelBar.engine, open));
+    const engine = this.modelBar.begun ? this.modelBar.engine : null;
+    const parts = welcomeParts(engine, {
+      open: () => this.openModels("starter"),
+      send: (text) => this.chat.send(text),
+    });
+    welcome.replaceChildren(...parts);
   }
 }
 

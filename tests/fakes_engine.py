@@ -24,6 +24,7 @@ from engine.data.errors import (
 from engine.data.events import Finished, FinishReason, Notice, PromptProgress, Queued, RunEvent
 from engine.data.loaded import DrafterSummary, LoadedSummary, ModelSummary, SpeedSummary
 from engine.data.log_line import LogLine
+from engine.data.prompt_size import PromptSize
 from engine.data.reasoning import EffortLevels, Reasoning, ThinkingSwitch, ThoughtMarkers
 from engine.data.request import GenerateRequest, LoadRequest
 from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace, TokenKind
@@ -76,6 +77,7 @@ HOSTILE = """<img src=x onerror="window.pwned=1"> <script>window.pwned=2</script
 
 PLAIN = "Hello! This is a short reply from a script, with a few words to look at.\n"
 
+CONTEXT = 8192
 SLOW_PACE = 40
 """Tokens a second of a reply to a message with the word "slowly"."""
 
@@ -261,7 +263,7 @@ class FakeEngine:
             "135M Q4_1",
             98_362_432,
             47_185_920,
-            8192,
+            CONTEXT,
             49152,
         )
         names = re.findall(r"[a-z]+(?:-[a-z]+)?(?::[\w.=+-]+)?", request.drafter or "")
@@ -298,6 +300,18 @@ class FakeEngine:
         run = FakeRun()
         threading.Thread(target=self._play, args=(run, request), daemon=True).start()
         return run
+
+    def count(self, request: GenerateRequest, texts: tuple[str, ...] = ()) -> PromptSize:
+        """A token for each of `tokens_of`; the oldest messages are dropped in pairs."""
+        sizes = [len(tokens_of(message.content)) for message in request.messages]
+        total, dropped, refused = sum(sizes), 0, ""
+        if total >= CONTEXT and request.overflow == "refuse":
+            refused = f"the prompt has {total:,} tokens, the context {CONTEXT:,}: start a new chat"
+        elif total >= CONTEXT:
+            while sum(sizes[dropped:]) >= CONTEXT and dropped + 2 < len(sizes):
+                dropped += 2
+        counts = tuple(len(tokens_of(text)) for text in texts)
+        return PromptSize(total, CONTEXT, dropped, refused, counts)
 
     def log_lines(self, after: int = 0) -> tuple[LogLine, ...]:
         return tuple(line for line in self._log if line.number > after)

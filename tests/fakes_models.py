@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from app.choices import ModelChoice, TrainedChoice
 from engine.data.errors import DownloadError, IncompatiblePairError, UnknownModelError
+from engine.data.loaded import LoadedSummary
 from engine.data.request import LoadRequest
 from engine.downloads.job import DownloadSnapshot
 from engine.downloads.transfer import RepoFile
@@ -52,7 +53,9 @@ class FakeModels:
         reason = None if target == "starter" else "trained for starter.gguf"
         return (TrainedChoice("eagle3:waits", "EAGLE-3 waits", "4 MB", reason),)
 
-    def memory_warning(self, request: LoadRequest, drafters: tuple[str, ...], in_use: int) -> str:
+    def memory_warning(
+        self, request: LoadRequest, drafters: tuple[str, ...], loaded: LoadedSummary | None
+    ) -> str:
         if request.target == "coder":
             return "needs 11.4 GB of 12.0 GB free: little is left for other programs"
         return ""

@@ -1,69 +1,86 @@
 """Trees into the tables of the conversation file, and out of them.
 
-The tables hold one path of each chat. What else a tree holds is kept beside it, in the details of
-the path's messages under `TREE`, so that nothing is lost:
-
-{"id", "parent", "time"?, "reasoning"?, "others"?: [nodes off the path that hang below this one],
-"chat"?: {"created", "details"} of the whole, with its first message}
-
-A message without it was written here, and follows the one before it.
+What the system says before everything else is a setting of the conversation, not a message.
 """
 
 from __future__ import annotations
 
+import heapq
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from app.conversations import StoredMessage, stored_message, title_of
-from app.exchange.fields import items, key, seconds, table, text
-from app.exchange.tree import ChatTree, FoundChat, FoundMessage, Node, Role, grown
+from app.conversations import title_of
+from app.exchange.fields import seconds, table, text
+from app.exchange.tree import ChatTree, FoundChat, FoundMessage, Node, grown
 from app.exchange.wire_check import sound_details
+from app.stored_message import COLUMNS, StoredMessage, parsed_details, stored_message
 from app.thoughts import thought_of
-from engine.data.documents import sendable
+from engine.data.documents import compact_json, sendable
 
-TREE = "tree"
 _TITLE_LENGTH = 200
 _UNTITLED = "Imported chat"
-_ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
+_PREFACE = "system"
+"""The key of the message that holds the system's words of a chat that is read."""
 
 
 def write_chats(connection: sqlite3.Connection, chats: Iterable[ChatTree]) -> int:
-    """How many messages can be read then. The caller's transaction."""
+    """How many messages their paths show then. The caller's transaction."""
     now, count = time.time(), 0
     for chat in chats:
-        path = [node for node in chat.path() if node.role != "system"]
+        preface, nodes = _without_preface(chat)
         updated = min(chat.updated or chat.created or now, now)
+        about = {"created": chat.created, "details": chat.details}
         cursor = connection.execute(
-            "insert into conversations (title, updated) values (?, ?)",
-            (_title(chat, path), updated),
+            "insert into conversations (title, updated, settings, details) values (?, ?, ?, ?)",
+            (
+                _title(chat),
+                updated,
+                compact_json({"system": preface} if preface else {}),
+                compact_json({name: value for name, value in about.items() if value}),
+            ),
         )
-        rows = [(cursor.lastrowid, *row) for row in _rows(chat, path)]
-        connection.executemany(
-            "insert into messages (conversation, role, content, tokens, details)"
-            " values (?, ?, ?, ?, ?)",
-            rows,
+        conversation = int(cursor.lastrowid or 0)
+        numbers = _write_nodes(connection, conversation, nodes)
+        last = numbers.get(chat.current, max(numbers.values()))
+        connection.execute(
+            "update conversations set current = ? where id = ?", (last, conversation)
         )
-        count += len(rows)
+        count += sum(node.role != "system" for node in chat.path())
     return count
 
 
 def read_chat(connection: sqlite3.Connection, conversation: int) -> ChatTree | None:
     """None when it is gone, or holds no messages."""
     found = connection.execute(
-        "select title, updated from conversations where id = ? and not deleted", (conversation,)
+        "select title, updated, current, settings, details from conversations"
+        " where id = ? and not deleted",
+        (conversation,),
     ).fetchone()
     rows = connection.execute(
-        "select id, role, content, tokens, details, streaming from messages"
-        " where conversation = ? order by id",
+        f"select {COLUMNS} from messages where conversation = ? and not deleted order by id",
         (conversation,),
     ).fetchall()
     if found is None or not rows:
         return None
-    return _tree(str(found[0]), float(found[1]), [stored_message(*row) for row in rows])
+    title, updated, current, settings, details = found
+    about, preface = parsed_details(details), text(parsed_details(settings).get("system"))
+    messages = [_found(stored_message(row), bool(preface)) for row in rows]
+    if preface:
+        messages.insert(0, FoundMessage(_PREFACE, None, "system", preface))
+    return grown(
+        FoundChat(
+            str(title),
+            messages,
+            current=str(current),
+            created=seconds(about.get("created")),
+            updated=float(updated),
+            details=table(about.get("details")),
+        )
+    )
 
 
 def chat_numbers(connection: sqlite3.Connection) -> list[int]:
@@ -74,46 +91,69 @@ def chat_numbers(connection: sqlite3.Connection) -> list[int]:
     return [int(row[0]) for row in rows]
 
 
-def _title(chat: ChatTree, path: Sequence[Node]) -> str:
+def _title(chat: ChatTree) -> str:
     title = " ".join(chat.title.split())[:_TITLE_LENGTH].rstrip()
-    return title or title_of(next((node.content for node in path), "")) or _UNTITLED
+    said = (node.content for node in chat.path() if node.role != "system")
+    return title or title_of(next(said, "")) or _UNTITLED
 
 
-def _rows(chat: ChatTree, path: Sequence[Node]) -> Iterable[tuple[str, str, str, str]]:
-    others = _others(chat, path)
-    for place, node in enumerate(path):
-        kept: dict[str, Any] = {"id": node.id, "parent": node.parent}
-        kept |= {"time": node.time} if node.time is not None else {}
-        kept |= {"reasoning": node.reasoning} if node.reasoning else {}
-        kept |= {"others": others[node.id]} if others[node.id] else {}
-        if place == 0:
-            kept["chat"] = {"created": chat.created, "details": chat.details}
-        details = sound_details(node.details) | {TREE: kept}
-        tokens = list(node.tokens)
-        if node.role == "assistant":
-            details = {"model": node.model, "drafters": [], "notices": []} | details
-            if not tokens:  # a thought is known by its place among them
-                details.pop("reasoning", None)
-                tokens = _one_token(node.content)
-        packed = json.dumps(tokens, separators=(",", ":"), ensure_ascii=False)
-        yield node.role, node.content, packed, json.dumps(sendable(details), ensure_ascii=False)
-
-
-def _others(chat: ChatTree, path: Sequence[Node]) -> dict[int, list[dict[str, Any]]]:
-    """By the message of the path that each node off it hangs below, the first one if below none."""
+def _without_preface(chat: ChatTree) -> tuple[str, list[Node]]:
+    """What the system says before the path's first message, and all other nodes. Where there are
+    several such prefaces, the others go: a conversation has one."""
+    path = [node for node in chat.path() if node.role == "system" and node.parent is None]
     by_id = {node.id: node for node in chat.nodes}
-    owner: dict[int, int] = {node.id: node.id for node in path}
-    found: dict[int, list[dict[str, Any]]] = {node.id: [] for node in path}
-    for node in chat.nodes:
-        walked: list[int] = []
-        at: int | None = node.id
-        while at is not None and at not in owner:
-            walked.append(at)
-            at = by_id[at].parent
-        owner.update(dict.fromkeys(walked, path[0].id if at is None else owner[at]))
-        if owner[node.id] != node.id:
-            found[owner[node.id]].append(asdict(node))
-    return found
+    prefaces = {node.id for node in chat.nodes if node.role == "system" and node.parent is None}
+    kept = [node for node in chat.nodes if node.id not in prefaces]
+    chosen = path[0].content if path else ""
+    if not path and prefaces:
+        chosen = by_id[min(prefaces)].content
+    return chosen, kept
+
+
+def _write_nodes(
+    connection: sqlite3.Connection, conversation: int, nodes: Sequence[Node]
+) -> dict[int, int]:
+    """Numbers of the rows by ids of the nodes."""
+    numbers: dict[int, int] = {}
+    for node in _parents_first(nodes):
+        parent = numbers.get(node.parent) if node.parent is not None else None
+        row = connection.execute(
+            "insert into messages (conversation, parent, role, content, tokens, details, created,"
+            " reasoning) values (?, ?, ?, ?, ?, ?, ?, ?)",
+            (conversation, parent, *_columns(node)),
+        )
+        numbers[node.id] = int(row.lastrowid or 0)
+    return numbers
+
+
+def _parents_first(nodes: Sequence[Node]) -> Iterator[Node]:
+    """In the order of their ids as far as that can be: of versions, the newer one later."""
+    known = {node.id: node for node in nodes}
+    below: dict[int | None, list[int]] = defaultdict(list)
+    for node in nodes:
+        below[node.parent if node.parent in known else None].append(node.id)
+    ready = sorted(below[None])
+    while ready:
+        identity = heapq.heappop(ready)
+        yield known[identity]
+        for one in below[identity]:
+            heapq.heappush(ready, one)
+
+
+def _columns(node: Node) -> tuple[str, str, str, str, float, str]:
+    details = sound_details(node.details)
+    tokens = list(node.tokens)
+    reasoning = node.reasoning
+    if node.role == "assistant":
+        details = {"model": node.model} | details
+        if not tokens:  # a thought is known by its place among them
+            details.pop("reasoning", None)
+            tokens = _one_token(node.content)
+        elif thought_of(tokens, details):
+            reasoning = ""
+    packed = json.dumps(tokens, separators=(",", ":"), ensure_ascii=False)
+    told = json.dumps(sendable(details), ensure_ascii=False)
+    return node.role, node.content, packed, told, node.time or 0.0, reasoning
 
 
 def _one_token(content: str) -> list[list[Any]]:
@@ -121,73 +161,20 @@ def _one_token(content: str) -> list[list[Any]]:
     return [[content, "p", None, None, None, None]] if content else []
 
 
-def _tree(title: str, updated: float, stored: Sequence[StoredMessage]) -> ChatTree:
-    about = table(table(stored[0].details.get(TREE)).get("chat"))
-    imported: list[tuple[int, FoundMessage]] = []
-    written: list[FoundMessage] = []
-    before: str | None = None
-    for message in stored:
-        tree = table(message.details.get(TREE))
-        number = tree.get("id")
-        if isinstance(number, int):
-            imported.append((number, _imported(message, tree, number)))
-            imported += [_other(table(one)) for one in items(tree.get("others"))]
-            before = str(number)
-        else:
-            before, above = f"row {message.id}", before
-            written.append(_written(message, before, above))
-    messages = [one for _, one in sorted(imported, key=lambda pair: pair[0])] + written
-    return grown(
-        FoundChat(
-            title,
-            messages,
-            current=before,
-            created=seconds(about.get("created")),
-            updated=updated,
-            details=table(about.get("details")),
-        )
-    )
-
-
-def _imported(message: StoredMessage, tree: dict[str, Any], number: int) -> FoundMessage:
-    return _found(message, str(number), key(tree.get("parent")), tree)
-
-
-def _written(message: StoredMessage, name: str, parent: str | None) -> FoundMessage:
-    return _found(message, name, parent, {})
-
-
-def _found(
-    message: StoredMessage, name: str, parent: str | None, tree: dict[str, Any]
-) -> FoundMessage:
-    details = {key: value for key, value in message.details.items() if key not in (TREE, "model")}
+def _found(message: StoredMessage, has_preface: bool) -> FoundMessage:
+    details = {name: value for name, value in message.details.items() if name != "model"}
     if message.streaming:
         details["finish"] = "interrupted"
     tokens = [] if message.tokens == _one_token(message.content) else message.tokens
+    above = _PREFACE if has_preface and message.parent is None else None
     return FoundMessage(
-        key=name,
-        parent=parent,
+        key=str(message.id),
+        parent=above if message.parent is None else str(message.parent),
         role=message.role,
         content=message.content,
-        reasoning=text(tree.get("reasoning")) or thought_of(tokens, details) or "",
-        time=seconds(tree.get("time")),
+        reasoning=message.reasoning or thought_of(tokens, details) or "",
+        time=message.created or None,
         model=text(message.details.get("model")),
         tokens=tokens,
         details=details,
-    )
-
-
-def _other(node: dict[str, Any]) -> tuple[int, FoundMessage]:
-    """One that `_others` has stored."""
-    number = int(node["id"])
-    return number, FoundMessage(
-        key=str(number),
-        parent=key(node["parent"]),
-        role=_ROLES[node["role"]],
-        content=text(node["content"]),
-        reasoning=text(node["reasoning"]),
-        time=seconds(node["time"]),
-        model=text(node["model"]),
-        tokens=items(node["tokens"]),
-        details=table(node["details"]),
     )

@@ -38,7 +38,7 @@ def add_routes(app: FastAPI, exchange: Exchange, is_open: Callable[[str], bool])
 
     async def take(request: Request) -> Response:
         if not is_open(request.query_params.get("session", "")):
-            return _lost()
+            return lost()
         name = sound(request.query_params.get("name", ""))[:_LONGEST_NAME] or "the file"
         with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
             try:
@@ -46,14 +46,14 @@ def add_routes(app: FastAPI, exchange: Exchange, is_open: Callable[[str], bool])
             except ClientDisconnect:
                 return Response(status_code=400)
             except BadOptionError as error:
-                return _refused(error)
-            return await asyncio.to_thread(_answered, lambda: _taken(exchange, file, name))
+                return refused(error)
+            return await asyncio.to_thread(answered, lambda: _taken(exchange, file, name))
 
     async def give(request: Request) -> Response:
         if not is_open(request.query_params.get("session", "")):
-            return _lost()
+            return lost()
         asked = dict(request.query_params)
-        return await asyncio.to_thread(_answered, lambda: _given(exchange, asked))
+        return await asyncio.to_thread(answered, lambda: _given(exchange, asked))
 
     app.add_route(IMPORT, take, methods=["POST"])
     app.add_route(EXPORT, give, methods=["GET"])
@@ -73,11 +73,11 @@ async def _receive(request: Request, file: IO[bytes]) -> None:
     file.seek(0)
 
 
-def _answered(answer: Callable[[], Response]) -> Response:
+def answered(answer: Callable[[], Response]) -> Response:
     try:
         return answer()
     except EngineError as error:
-        return _refused(error)
+        return refused(error)
     except sqlite3.Error as error:
         _log.exception("the conversation file failed")
         message = f"Chats cannot be read or written: {error} ({advice(error)})."
@@ -117,9 +117,9 @@ def _number(asked: str | None) -> int | None:
     return int(asked)
 
 
-def _lost() -> Response:
+def lost() -> Response:
     return JSONResponse({"error": "The page has lost its session: reload it."}, 403)
 
 
-def _refused(error: EngineError) -> Response:
+def refused(error: EngineError) -> Response:
     return JSONResponse({"error": str(error)}, 400)

@@ -95,14 +95,14 @@ def _lines(text: str) -> list[Any]:
 
 
 def _parts_of_zip(file: IO[bytes], name: str) -> Iterator[Part]:
-    _check_directory(file, name)
+    check_directory(file, name)
     left = LARGEST_FILE
     try:
         with zipfile.ZipFile(file) as archive:
             for entry in archive.infolist():
                 if entry.is_dir() or not entry.filename.lower().endswith(_ENDINGS):
                     continue
-                content = _unpacked(archive, entry, left)
+                content = unpacked(archive, entry, left)
                 if content is None:
                     reason = "it is encrypted, or packed in a way that is not read"
                     yield Part(shown(entry.filename, 80), [], reason)
@@ -124,7 +124,7 @@ def _part(filename: str, content: bytes) -> Part:
         return Part(shown(filename, 80), [], f"it {error}")
 
 
-def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> bytes | None:
+def unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> bytes | None:
     """One byte more than may be, at most. None when it cannot be unpacked here."""
     if entry.flag_bits & 1 or entry.compress_type not in _READABLE:
         return None
@@ -136,7 +136,7 @@ def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> by
     return b"".join(chunks)
 
 
-def _check_directory(file: IO[bytes], name: str) -> None:
+def check_directory(file: IO[bytes], name: str) -> None:
     """The list of files is read in one piece, so how many it names is looked at before."""
     size = file.seek(0, 2)
     start = max(0, size - _END_SIZE - _LONGEST_COMMENT - _LOCATOR_SIZE)
@@ -153,6 +153,6 @@ def _check_directory(file: IO[bytes], name: str) -> None:
     is_large = tail[max(0, at - _LOCATOR_SIZE) : at].startswith(_LOCATOR)
     if is_large or count > MOST_FILES or length > MOST_FILES * 400:
         raise BadOptionError(
-            f"{name} is an archive of more than {MOST_FILES:,} files or 4 GB: take the JSON of the"
-            " chats out of it and import that"
+            f"{name} is an archive of more than {MOST_FILES:,} files or 4 GB: take the JSON out of"
+            " it and import that"
         )

@@ -12,7 +12,7 @@ MOST_NAMED = 100
 
 
 def summary_json(found: FoundFile, messages: int) -> dict[str, Any]:
-    """beside: messages kept with their chats but not shown: other versions, system texts."""
+    """beside: messages that are not on the path: other versions, system texts."""
     return {
         "formats": found.formats,
         "chats": len(found.chats),
@@ -31,7 +31,7 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
     ]
     if summary["beside"]:
         lines.append(
-            f"{_counted(summary['beside'], 'other message')} kept with them, not shown:"
+            f"{_counted(summary['beside'], 'other message')} with them:"
             " other versions, system texts"
         )
     lines += [f"left out: {one['what']}: {one['reason']}" for one in summary["skipped"]]

@@ -8,13 +8,14 @@
    knows nothing of how models are chosen and loaded. */
 
 import { Composer } from "./composer.js";
+import { ContextMeter } from "./contextmeter.js";
 import { setText } from "../shared/dom.js";
 import { count } from "../shared/format.js";
 import { learnNames } from "../shared/names.js";
 import { Latest, single } from "../shared/requests.js";
 
 const EVENTS = new Set([
-  ...["user", "start", "queued", "prefill", "tok", "notice", "end", "cut", "saved", "changed"],
+  ...["user", "start", "queued", "prefill", "tok", "notice", "end", "after", "saved", "changed"],
 ]);
 
 export class Chat {
@@ -34,11 +35,18 @@ export class Chat {
     this.openings = new Latest();
     this.writes = single();
     this.unsure = false;
+    this.staysPut = false;
     this.announcer = page.root.querySelector("#announcer");
     this.composer = new Composer(page.root, {
       send: (text) => this.send(text),
       stop: () => this.stop(),
       drafts: page.drafts,
+      changed: () => this.meter.refresh(),
+    });
+    this.meter = new ContextMeter(page.root, {
+      call: page.call,
+      text: () => this.composer.box.value,
+      conversation: () => this.conversation,
     });
   }
 
@@ -65,10 +73,10 @@ export class Chat {
     learnNames(event.names);
     switch (event.k) {
       case "user":
-        transcript.addUser(event.m, event.text);
+        transcript.addUser(event.m, event.text, event.versions);
         break;
       case "start":
-        transcript.start(event.m, event.details);
+        transcript.start(event.m, event.details, event.versions);
         this.setWriting(event.m);
         figures.clear();
         break;
@@ -91,22 +99,28 @@ export class Chat {
       case "end":
         this.ended(event);
         break;
-      case "cut":
-        transcript.cut(event.m);
+      case "after":
+        transcript.cutAfter(event.m);
         break;
       case "saved":
         transcript.end(event.m, event.details);
         break;
       default: // changed in a way that is not told piece by piece
-        this.open(this.conversation);
+        this.reopen();
     }
     changed();
   }
 
+  /** The open conversation again; the user stays where he is in it. */
+  reopen() {
+    this.open(this.conversation, true);
+  }
+
   tokens({ m, at, add, stats, ...told }) {
     const { transcript, figures, viewBar } = this.page;
+    if (this.isHidden(m)) return;
     if (!transcript.push(m, at, add, told)) {
-      this.open(this.conversation);
+      this.reopen();
       return;
     }
     if (told.drafters) viewBar.setDrafters(told.drafters);
@@ -116,10 +130,17 @@ export class Chat {
     }
   }
 
+  /** Another version is shown in place of the one that is being written. */
+  isHidden(message) {
+    return message === this.writing && !this.page.transcript.has(message);
+  }
+
   ended({ m, details }) {
     const { transcript, figures } = this.page;
+    const isHidden = this.isHidden(m);
     transcript.end(m, details);
     this.setWriting(null);
+    if (isHidden) return;
     figures.setProgress(null);
     figures.show(details.stats, "The last reply");
     const text = transcript.messages.get(m)?.reply.source.text ?? "";
@@ -135,6 +156,7 @@ export class Chat {
     this.writing = message;
     this.page.root.dataset.writing = String(message !== null);
     this.composer.setWriting(message !== null);
+    this.meter.refresh();
   }
 
   /** The page has a new session, which drew the conversation that was `asked` for. */
@@ -146,17 +168,18 @@ export class Chat {
     else this.open(this.conversation);
   }
 
-  draw({ conversation, messages, names, seq }) {
+  draw({ conversation, messages, names, seq, writing = null }) {
     const { transcript, figures, viewBar, changed } = this.page;
+    const stays = this.staysPut && conversation === this.drawn;
+    this.staysPut = false;
     learnNames(names);
     this.conversation = this.drawn = conversation;
     this.from = seq;
     this.unsure = false;
     this.composer.show(conversation);
     transcript.setStale(false);
-    transcript.draw(messages);
-    const last = messages.at(-1);
-    this.setWriting(last?.streaming ? last.id : null);
+    transcript.draw(messages, stays);
+    this.setWriting(writing);
     const replies = messages.filter((message) => message.role === "assistant");
     viewBar.setDrafters([...new Set(replies.flatMap((reply) => reply.details.drafters ?? []))]);
     figures.clear();
@@ -181,16 +204,17 @@ export class Chat {
     this.page.chosen();
   }
 
-  async open(conversation) {
+  async open(conversation, staysPut = false) {
     this.choices.begin();
     const isLatest = this.openings.begin();
     this.held ??= [];
-    this.setWriting(null);
+    this.staysPut = staysPut;
+    if (!staysPut) this.setWriting(null);
     this.choose(conversation);
     if (conversation === null) {
       this.draw({ conversation, messages: [], seq: this.from });
       this.composer.focus();
-    } else this.page.transcript.setStale(true);
+    } else if (!staysPut) this.page.transcript.setStale(true);
     const went = await this.page.attempt(async () => {
       const chat = await this.page.call("open", { conversation, order: this.nextOrder() });
       if (isLatest()) this.drawAnswer(chat);
@@ -255,7 +279,13 @@ export class Chat {
     this.release();
   }
 
-  /** regenerate or edit: true when it was taken. */
+  /** The new chat was begun by something else than a message: what is being written goes along. */
+  adopt(conversation) {
+    this.composer.follow(conversation);
+    return this.open(conversation);
+  }
+
+  /** What makes another version: true when it was taken. */
   change(action, args) {
     return this.writes(() => this.page.attempt(() => this.page.call(action, args)));
   }

@@ -6,7 +6,10 @@
 import { once } from "../shared/requests.js";
 
 export class Composer {
-  /** actions: { send(text), stop(), drafts }. send resolves to true when the message was taken. */
+  /**
+   * actions: { send(text), stop(), drafts, changed() }. send resolves to true when the message was
+   * taken; changed: another text is in the box.
+   */
   constructor(root, actions) {
     this.actions = actions;
     this.conversation = undefined;
@@ -28,6 +31,7 @@ export class Composer {
     this.box.addEventListener("input", () => {
       this.fitHeight();
       this.keep();
+      actions.changed();
     });
     this.stopButton.addEventListener("click", () => actions.stop());
   }
@@ -65,6 +69,7 @@ export class Composer {
     if (this.box.value === text) return;
     this.box.value = text;
     this.fitHeight();
+    this.actions.changed();
   }
 
   /** A message on its way is a draft still: it may not arrive. */

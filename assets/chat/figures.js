@@ -1,10 +1,18 @@
 /* The live panel: what the drafts of a reply bring and cost. */
 
 import { h, setText } from "../shared/dom.js";
+import { question } from "./explain.js";
 import { FEW, count, length, percent, rate, seconds, share } from "../shared/format.js";
 import { nameOf, onNames } from "../shared/names.js";
 
 const POSITIONS = 16;
+/** The word of the legend that explains a tile. */
+const EXPLAINED = {
+  speed: "tokens per second",
+  acceptance: "acceptance rate",
+  length: "mean accepted length",
+  tokens: "round",
+};
 
 export class Figures {
   constructor(root) {
@@ -25,7 +33,9 @@ export class Figures {
       ["tokens", "tokens", "Tokens of the reply, and the rounds they took"],
     ]) {
       this.big[key] = h("dd", {}, "–");
-      tiles.append(h("div", { title }, h("dt", {}, label), this.big[key]));
+      tiles.append(
+        h("div", { title }, h("dt", {}, label, question(EXPLAINED[key])), this.big[key]),
+      );
     }
     this.positions = h("div", { class: "positions", role: "list" });
     this.shares = h("div", { class: "shares" });
@@ -33,11 +43,11 @@ export class Figures {
     this.parked = h("p", { class: "parked" });
     this.body.append(
       tiles,
-      h("h3", {}, "Acceptance by draft position"),
+      h("h3", {}, "Acceptance by draft position", question("draft position")),
       this.positions,
-      h("h3", {}, "Where the time goes"),
+      h("h3", {}, "Where the time goes", question("where the time goes")),
       this.shares,
-      h("h3", {}, "By drafter"),
+      h("h3", {}, "By drafter", question("drafter")),
       this.drafters,
       this.parked,
     );
@@ -88,6 +98,7 @@ export class Figures {
 
   showPositions({ proposed_by_position: proposed, accepted_by_position: accepted }) {
     const shown = Math.min(POSITIONS, proposed.length);
+    this.positions.setAttribute("role", shown ? "list" : "group"); // a list has items
     while (this.positions.children.length > shown) this.positions.lastChild.remove();
     if (!shown) setText(this.positions, "No drafts so far.");
     else if (!this.positions.firstElementChild) this.positions.replaceChildren();
@@ -97,8 +108,9 @@ export class Figures {
       bar.title = `Position ${index + 1}: ${accepted[index]} of ${proposed[index]} accepted`;
       bar.setAttribute("aria-label", bar.title);
       bar.querySelector("i").style.height = `${100 * part}%`;
-      const few = `${accepted[index]}/${proposed[index]}`;
-      setText(bar.querySelector("b"), proposed[index] < FEW ? few : percent(part));
+      const tried = proposed[index];
+      bar.classList.toggle("few", tried < FEW);
+      setText(bar.querySelector("b"), tried < FEW ? tries(tried) : percent(part));
     }
   }
 
@@ -115,8 +127,10 @@ export class Figures {
       ["target", stats.target_seconds],
       ["other", stats.overhead_seconds],
     ];
-    const total = parts.reduce((sum, [, time]) => sum + time, 0) || 1;
+    const all = parts.reduce((sum, [, time]) => sum + time, 0);
+    const total = all || 1;
     if (!this.shares.firstChild) this.buildShares(parts);
+    this.shares.firstChild.hidden = all === 0;
     parts.forEach(([, time], index) => {
       this.shareBars[index].style.flexGrow = Math.max(0.001, time / total);
       setText(this.shareTexts[index], `${percent(time / total)} · ${seconds(time)}`);
@@ -150,6 +164,8 @@ export class Figures {
     this.drafters.replaceChildren(table, ...(members ? [memberTable(members, kept, reached)] : []));
   }
 }
+
+const tries = (number) => `${number} ${number === 1 ? "try" : "tries"}`;
 
 /** What each member of an ensemble would have got kept, used or not, beside the ensemble itself. */
 function memberTable(members, kept, reached) {

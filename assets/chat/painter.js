@@ -4,7 +4,8 @@
    always moving forward, so every character knows its token. */
 
 import { visibleInText } from "../shared/format.js";
-import { DRAFTER, joint, KIND, REJECTED } from "../shared/wire.js";
+import { DRAFTER, joint, KIND, REJECTED, TARGET_P } from "../shared/wire.js";
+import { levelOf } from "./levels.js";
 
 const ENTITY = /&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|(\w{2,8}));/gi;
 const NAMED = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0" };
@@ -147,7 +148,7 @@ export function tokenSpan(source, index) {
   const token = source.tokens[index];
   const span = document.createElement("span");
   const slot = token[DRAFTER] === null ? "none" : token[DRAFTER] % DRAFTER_SLOTS;
-  span.className = `token ${KIND_CLASS[token[KIND]]} drafter-${slot}`;
+  span.className = `token ${KIND_CLASS[token[KIND]]} drafter-${slot} ${levelOf(token[TARGET_P])}`;
   span.dataset.index = index;
   return span;
 }

@@ -5,6 +5,7 @@ import { visible } from "../shared/format.js";
 import { ghostsOf, Painter, tokenSpan } from "./painter.js";
 import { colourLater, isClosed } from "./rendering/colouring.js";
 import { copyFormulas } from "./rendering/copying.js";
+import { markLanguage } from "./rendering/language.js";
 import { cut } from "./rendering/syntax.js";
 import { Source } from "./source.js";
 import { TEXT } from "../shared/wire.js";
@@ -112,6 +113,7 @@ export class Reply {
   drawBlock(block, token, end) {
     const { node, painter } = block;
     painter.extend(end);
+    markLanguage(node, painter.block);
     block.drawn = drawAll([token], node, painter, block.drawn);
     const code = node.querySelector("pre .lines:last-child") ?? node.querySelector("code");
     painter.finish(code ?? node.lastElementChild ?? node);

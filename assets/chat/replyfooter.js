@@ -2,6 +2,7 @@
 
 import { copyText, h, iconButton } from "../shared/dom.js";
 import { count, length, rate, seconds, share } from "../shared/format.js";
+import { menuButton } from "./messagemenu.js";
 import { FINISHES } from "./words.js";
 
 const NOT_EXACT =
@@ -12,19 +13,34 @@ const IDENTICAL =
   "Every token was computed with passes that agree bit for bit, so the text does not depend on " +
   "drafts";
 
-/** actions: { showFigures(entry), regenerate(id) } */
+/** actions: { showFigures(entry), regenerate(id), editReply(entry), select(id), fork(id), compare(id),
+    remove(id) } */
 export function footerOf(entry, actions) {
   const text = entry.reply.source.text;
   const figures = h("div", { class: "reply-figures" });
   for (const [value, title] of figuresOf(entry.details)) {
     figures.append(h("span", { title }, value));
   }
+  const again = iconButton("redo", "Write this reply again", () => actions.regenerate(entry.id));
+  const copy = iconButton("copy", "Copy", (event) => copyText(text, event.currentTarget));
+  again.dataset.does = "regenerate"; // names for the keys that press them
+  copy.dataset.does = "copy";
   const buttons = h(
     "div",
     { class: "message-buttons" },
+    entry.switcher.element,
     iconButton("chart", "Show the figures of this reply", () => actions.showFigures(entry)),
-    iconButton("redo", "Write this reply again", () => actions.regenerate(entry.id)),
-    iconButton("copy", "Copy", (event) => copyText(text, event.currentTarget)),
+    again,
+    copy,
+    menuButton(() => [
+      ["Edit this reply", () => actions.editReply(entry)],
+      entry.switcher.versions.length > 1 && [
+        "Compare the versions",
+        () => actions.compare(entry.id),
+      ],
+      ["Fork into a new chat", () => actions.fork(entry.id)],
+      ["Delete", () => actions.remove(entry.id)],
+    ]),
   );
   return [figures, buttons];
 }

@@ -7,14 +7,13 @@ const FULL =
   "The context is full, so the reply ends here. Start a new chat, or load the model with a larger context.";
 const INTERRUPTED = "This reply was interrupted; what had arrived was kept.";
 
-/** actions: { regenerate, newChat, openSettings, trim, canTrim, saveAgain, bringBack } */
+/** actions: { regenerate, newChat, openSettings, trim, canTrim, saveAgain } */
 export function notesOf({ id, details }, actions) {
   const notes = (details.notices ?? []).map((text) => h("p", { class: "note" }, text));
   if (details.finish === "context") notes.push(fullNote(actions));
   if (details.finish === "interrupted") notes.push(h("p", { class: "note" }, INTERRUPTED));
   if (details.error) notes.push(errorNote(id, details.error, actions));
   if (details.unsaved) notes.push(unsavedNote(details.unsaved, actions));
-  if (details.earlier) notes.push(earlierNote(id, actions));
   return notes;
 }
 
@@ -22,13 +21,6 @@ function unsavedNote(reason, { saveAgain }) {
   const text = `This reply is not saved yet (${reason}). Forerun tries again by itself while it runs.`;
   const note = h("div", { class: "note error", role: "alert" }, h("p", {}, text));
   note.append(button("Save now", saveAgain));
-  return note;
-}
-
-function earlierNote(id, { bringBack }) {
-  const text = "This reply is not complete. What it took the place of is still there.";
-  const note = h("div", { class: "note" }, h("p", {}, text));
-  note.append(button("Bring it back", () => bringBack(id)));
   return note;
 }
 

@@ -63,6 +63,14 @@ export class Thought {
     this.line.remove();
   }
 
+  /** Thoughts that another program kept as text: who wrote their tokens is not known. */
+  showText(text) {
+    this.push([[text, "p", null, null, null, null]], { seconds: 0 });
+    setText(this.name, "Thoughts");
+    setText(this.figures, "");
+    this.line.remove();
+  }
+
   setView(view) {
     if (this.element.open) this.reply.setView(view);
     else this.reply.view = view;

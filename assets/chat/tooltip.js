@@ -14,13 +14,15 @@ import {
   TARGET_P,
   TEXT,
 } from "../shared/wire.js";
-import { KINDS } from "./words.js";
+import { KINDS, REJECTED_MEANING } from "./words.js";
 
 const GAP = 8;
 
 export class Tooltip {
-  /** tokenOf(element): { token, drafters, rejected } of a token or ghost element, or null. */
-  constructor(tip, area, tokenOf) {
+  /** tokenOf(element): { token, drafters, rejected } of a token or ghost element, or null.
+      thread: shows where a token was copied from, and says it. */
+  constructor(tip, area, tokenOf, thread = null) {
+    this.thread = thread;
     this.tip = tip;
     this.area = area;
     this.tokenOf = tokenOf;
@@ -45,7 +47,9 @@ export class Tooltip {
     const found = this.tokenOf(element);
     if (!found) return;
     this.mark(element);
-    this.tip.replaceChildren(...describe(found));
+    this.thread?.clear();
+    const copied = found.rejected ? null : this.thread?.show(found);
+    this.tip.replaceChildren(...describe({ ...found, copied }));
     this.tip.hidden = false;
     this.place(element.getClientRects()[0] ?? element.getBoundingClientRect());
   }
@@ -60,6 +64,7 @@ export class Tooltip {
 
   hide() {
     this.mark(null);
+    this.thread?.clear();
     this.tip.hidden = true;
   }
 
@@ -96,6 +101,7 @@ function factsOf(token, rejected, number) {
     return {
       kind: "ghost",
       word: "rejected",
+      meaning: REJECTED_MEANING,
       text,
       drafter,
       p,
@@ -107,6 +113,7 @@ function factsOf(token, rejected, number) {
   return {
     kind: token[KIND],
     word: KINDS[token[KIND]].name,
+    meaning: KINDS[token[KIND]].meaning,
     text: token[TEXT],
     drafter: token[DRAFTER],
     p: token[TARGET_P],
@@ -118,9 +125,10 @@ function factsOf(token, rejected, number) {
 
 const pathText = (path) => path.map((one) => visible(one[TEXT])).join("");
 
-function describe({ token, drafters, rejected, number }) {
+function describe({ token, drafters, rejected, number, copied }) {
   const facts = factsOf(token, rejected, number);
-  const rows = [["p (target)", probability(facts.p)]];
+  const rows = copied ? [["copied from", copied]] : [];
+  rows.push(["p (target)", probability(facts.p)]);
   if (facts.drafter !== null) {
     rows.push(["q (drafter)", facts.q === null ? "point mass" : probability(facts.q)]);
     rows.push(["drafter", nameOf(drafters[facts.drafter] ?? "")], ["draft position", facts.depth]);
@@ -131,5 +139,8 @@ function describe({ token, drafters, rejected, number }) {
   for (const [name, value] of rows) list.append(h("dt", {}, name), h("dd", {}, String(value)));
   const text = visible(facts.text) || "(part of a character)";
   const word = h("span", { class: `mark ${facts.kind}` }, facts.word);
-  return [h("div", { class: "tip-head" }, h("code", {}, text), word), list];
+  const meaning = h("p", { class: "tip-meaning" }, facts.meaning);
+  const asks = facts.tried ? h("p", { class: "tip-asks" }, "Click: what it almost said") : null;
+  const parts = [h("div", { class: "tip-head" }, h("code", {}, text), word), meaning, list, asks];
+  return parts.filter((part) => part);
 }

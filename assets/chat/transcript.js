@@ -5,14 +5,18 @@ import { UserMessage } from "./usermessage.js";
 import { Reply } from "./reply.js";
 import { footerOf } from "./replyfooter.js";
 import { notesOf } from "./replynotes.js";
+import { arrange, focusIn, placeIn } from "./place.js";
+import { Runway } from "./runway.js";
+import { wireNumber } from "../shared/wire.js";
 import { parted, Thought } from "./thought.js";
+import { VersionSwitcher } from "./versions.js";
 
 const NEAR_END = 48;
 const AT_END = 1;
 
 export class Transcript {
-  /** actions: { regenerate, edit, showFigures, newChat, openSettings, trim, canTrim, saveAgain,
-      bringBack } */
+  /** actions: { regenerate, edit, editReply, select, fork, compare, remove, showFigures, newChat,
+      openSettings, trim, canTrim, saveAgain } */
   constructor({ scroller, list, toEnd }, actions) {
     this.scroller = scroller;
     this.list = list;
@@ -24,22 +28,55 @@ export class Transcript {
     this.top = 0;
     scroller.addEventListener("scroll", () => this.onScroll(), { passive: true });
     toEnd.addEventListener("click", () => this.scrollToEnd());
+    list.addEventListener("keydown", (event) => this.walkVersions(event));
     const resizes = new ResizeObserver(() => this.keepEnd());
     for (const part of [list, scroller]) resizes.observe(part);
   }
 
-  /** A message that is being edited stays as it is, if it is still there. */
-  draw(messages) {
-    const edited = [...this.messages.values()].filter(({ isEditing }) => isEditing);
-    this.list.replaceChildren();
+  /** Alt with left and right walks through the versions of the message that has the focus. */
+  walkVersions(event) {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by || !event.altKey || event.target.matches("textarea")) return;
+    const element = event.target.closest(".message");
+    const entry = [...this.messages.values()].find((one) => one.element === element);
+    if (!entry || entry.switcher.versions.length < 2) return;
+    event.preventDefault();
+    entry.switcher.go(by);
+  }
+
+  /** What was drawn of them stays, with where the user is in it. stays: of the same conversation. */
+  draw(messages, stays = false) {
+    const goBack = stays ? this.placeInView() : null;
+    const refocus = focusIn(this.list);
+    const before = new Map(this.messages);
     this.messages.clear();
-    for (const { id, role, content, ...reply } of messages) {
-      const kept = edited.find((one) => one.id === id && one.text === content);
-      if (kept) this.add(kept);
-      else if (role === "user") this.addUser(id, content);
-      else this.drawReply({ id, ...reply });
+    for (const message of messages) {
+      const known = before.get(message.id);
+      if (known?.isEditing || known?.isSame(message)) this.messages.set(message.id, known);
+      else if (message.role === "user") this.addUser(message.id, message.content, message.versions);
+      else this.drawReply(message);
+      this.messages.get(message.id).switcher.show(message.versions);
     }
-    this.scrollToEnd();
+    arrange(this.list, this.elements);
+    refocus();
+    if (goBack) goBack();
+    else this.scrollToEnd();
+  }
+
+  get elements() {
+    return [...this.messages.values()].map(({ element }) => element);
+  }
+
+  /** The way back to what can be seen now; null at the end of the chat. */
+  placeInView() {
+    this.onScroll();
+    if (this.atEnd) return null;
+    const goBack = placeIn(this.scroller, this.messages);
+    return () => {
+      goBack(this.messages);
+      this.top = this.scroller.scrollTop;
+      this.onScroll();
+    };
   }
 
   /** What is drawn is not the chosen conversation (any more): nothing in it can be pressed. */
@@ -50,7 +87,8 @@ export class Transcript {
   }
 
   drawReply(message) {
-    const entry = this.addReply(message.id, message.details);
+    const entry = this.addReply(message.id, message.details, message.versions);
+    if (message.reasoning) this.fold(entry).showText(message.reasoning);
     const answer = this.pushThought(entry, message.tokens, 0, message.details.reasoning);
     entry.reply.source.push(answer);
     entry.reply.redraw();
@@ -62,9 +100,10 @@ export class Transcript {
     return [...this.messages.values()].at(-1) ?? null;
   }
 
-  addUser(id, text) {
+  addUser(id, text, versions) {
     if (this.messages.has(id)) return;
     this.add(new UserMessage(id, text, this.actions));
+    this.messages.get(id).switcher.show(versions);
     this.scrollToEnd();
   }
 
@@ -79,7 +118,7 @@ export class Transcript {
     return asked.at(-1)?.text ?? null;
   }
 
-  addReply(id, details) {
+  addReply(id, details, versions) {
     const known = this.messages.get(id);
     if (known) return known;
     const body = h("div", {
@@ -95,14 +134,17 @@ export class Transcript {
     element.append(body, progress, notes, footer);
     this.list.append(element);
     const entry = { id, role: "assistant", element, body, progress, notes, footer, details };
+    entry.isSame = (message) => isSameReply(entry, message);
+    entry.switcher = new VersionSwitcher(id, (other) => this.actions.select(other));
+    entry.switcher.show(versions);
     entry.reply = new Reply(body, this.view);
     entry.reply.afterDraw = () => this.keepEnd();
     this.messages.set(id, entry);
     return entry;
   }
 
-  start(id, details) {
-    this.setStreaming(this.addReply(id, details), true);
+  start(id, details, versions) {
+    this.setStreaming(this.addReply(id, details, versions), true);
     this.keepEnd();
   }
 
@@ -111,20 +153,31 @@ export class Transcript {
     entry.element.classList.toggle("streaming", streaming);
     entry.element.setAttribute("aria-busy", String(streaming));
     entry.progress.hidden = !streaming || known(entry) > 0;
+    if (streaming && !entry.runway) {
+      entry.runway = new Runway();
+      entry.body.after(entry.runway.element);
+    } else if (!streaming) {
+      entry.runway?.end();
+      entry.runway = null;
+    }
   }
 
   /** What is thought of some tokens goes into the fold; gives the rest, which is the answer. */
   pushThought(entry, tokens, at, reasoning) {
     const { thought, answer } = parted(tokens, at, reasoning);
     if (thought.length) {
-      if (!entry.thought) {
-        entry.thought = new Thought(this.view, () => this.keepEnd());
-        entry.body.before(entry.thought.element);
-      }
-      entry.thought.push(thought, reasoning);
+      this.fold(entry).push(thought, reasoning);
     }
     if (answer.length) entry.thought?.end(reasoning ?? entry.details.reasoning);
     return answer;
+  }
+
+  fold(entry) {
+    if (!entry.thought) {
+      entry.thought = new Thought(this.view, () => this.keepEnd());
+      entry.body.before(entry.thought.element);
+    }
+    return entry.thought;
   }
 
   setProgress(id, text) {
@@ -133,15 +186,17 @@ export class Transcript {
   }
 
   /** Tokens from number `at` on; false if some before them are missing. */
-  push(id, at, tokens, { drafters, reasoning }) {
+  push(id, at, tokens, { drafters, reasoning, copied }) {
     const entry = this.messages.get(id);
     if (!entry) return false;
     const there = known(entry);
     if (at > there) return false;
     if (drafters) entry.details.drafters = drafters;
     if (reasoning) entry.details.reasoning = reasoning;
+    if (copied && at === there) (entry.details.copied ??= []).push(...copied);
     entry.progress.hidden = true;
     const added = tokens.slice(there - at);
+    entry.runway?.show(added);
     entry.reply.push(this.pushThought(entry, added, there, entry.details.reasoning));
     return true;
   }
@@ -156,20 +211,27 @@ export class Transcript {
     if (!entry) return;
     entry.details = details;
     this.setStreaming(entry, false);
-    entry.thought?.end(details.reasoning);
+    if (details.reasoning) entry.thought?.end(details.reasoning);
     if (/^ {0,3}\[[^\]]+\]:/m.test(entry.reply.source.text)) entry.reply.redraw();
     entry.notes.replaceChildren(...notesOf(entry, this.actions));
     entry.footer.replaceChildren(...footerOf(entry, this.actions));
     this.keepEnd();
   }
 
-  /** Remove a message and all after it. */
-  cut(id) {
+  /** Another path begins below this message, null for the first one. */
+  cutAfter(id) {
+    let below = id === null;
     for (const entry of [...this.messages.values()]) {
-      if (entry.id < id) continue;
-      entry.element.remove();
-      this.messages.delete(entry.id);
+      if (below) {
+        entry.element.remove();
+        this.messages.delete(entry.id);
+      }
+      below ||= entry.id === id;
     }
+  }
+
+  has(id) {
+    return this.messages.has(id);
   }
 
   setView(view) {
@@ -191,7 +253,21 @@ export class Transcript {
     if (!token) return null;
     const number = element.dataset.number;
     const rejected = number === undefined ? null : token[6][number];
-    return { token, rejected, number: Number(number), drafters: entry.details.drafters ?? [] };
+    return {
+      token,
+      rejected,
+      number: Number(number),
+      drafters: entry.details.drafters ?? [],
+      ...this.placeOf(element, entry, part),
+    };
+  }
+
+  /** Which token of which reply it is. */
+  placeOf(element, entry, part) {
+    const { id: message, details, streaming } = entry;
+    const isThought = part === entry.thought;
+    const wire = wireNumber(Number(element.dataset.index), isThought, details.reasoning);
+    return { entry, message, wire, details, streaming };
   }
 
   /**
@@ -224,6 +300,13 @@ export class Transcript {
     this.scroller.scrollTop = this.scroller.scrollHeight;
     this.top = this.scroller.scrollTop;
   }
+}
+
+/** Nothing has been written of it since it was drawn, and it has ended. */
+function isSameReply(entry, { tokens, streaming, details }) {
+  if (entry.streaming || streaming || entry.isEditing) return false;
+  const drawn = JSON.stringify(entry.details);
+  return tokens.length === known(entry) && JSON.stringify(details) === drawn;
 }
 
 /** How many tokens of a reply have arrived. */

@@ -1,9 +1,8 @@
-/* How replies are shown: the switches, the key of colours, the legend and the theme. */
+/* How replies are shown: the switches, the key of colours and the theme. */
 
 import { h } from "../shared/dom.js";
-import { nameOf, onNames } from "../shared/names.js";
-import { DRAFTER_SLOTS } from "./painter.js";
-import { KINDS, LEGEND } from "./words.js";
+import { onNames } from "../shared/names.js";
+import { colourMarks, Legend } from "./legend.js";
 
 const THEMES = ["system", "light", "dark"];
 
@@ -23,10 +22,7 @@ export class ViewBar {
       this.change({ theme: next });
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.applyTheme());
-    root.querySelector("#open-legend").addEventListener("click", () => {
-      root.querySelector("#legend-dialog").showModal();
-    });
-    this.drawLegend(root.querySelector("#legend-list"));
+    this.legend = new Legend(root, () => ({ view: this.view, drafters: this.drafters }));
     onNames(() => {
       if (this.view) this.drawKey();
     });
@@ -82,6 +78,7 @@ export class ViewBar {
     document.body.classList.toggle("dark", dark);
     this.theme.querySelector(".label").textContent = theme[0].toUpperCase() + theme.slice(1);
     this.theme.title = `Theme: ${theme}`;
+    this.theme.setAttribute("aria-label", this.theme.title);
   }
 
   setDrafters(drafters) {
@@ -90,28 +87,8 @@ export class ViewBar {
   }
 
   drawKey() {
-    const { colour } = this.view;
-    const marks = [];
-    if (colour === "outcome") {
-      for (const { name } of Object.values(KINDS)) marks.push([name, `token ${name}`]);
-    } else if (colour === "drafter") {
-      const named = this.drafters.length ? this.drafters : [];
-      named.forEach((name, slot) =>
-        marks.push([nameOf(name), `token drafter-${slot % DRAFTER_SLOTS}`]),
-      );
-      marks.push(["target", "token drafter-none"]);
-    }
+    const marks = colourMarks(this.view, this.drafters);
     const items = marks.map(([name, style]) => h("span", { class: `key-item ${style}` }, name));
     this.key.replaceChildren(...items);
-  }
-
-  drawLegend(list) {
-    for (const [word, meaning, kind] of LEGEND) {
-      const name = kind ? (kind === "ghost" ? "key-ghost" : `token ${KINDS[kind].name}`) : "";
-      list.append(
-        h("dt", {}, h("span", { class: `key-item ${name}` }, word)),
-        h("dd", {}, meaning),
-      );
-    }
   }
 }

@@ -19,6 +19,8 @@ export const KINDS = {
   p: { name: "plain", meaning: "Written by the target alone, in a round without a draft." },
 };
 
+export const REJECTED_MEANING = "A draft that the target did not keep. It is no part of the text.";
+
 export const LEGEND = [
   ...["a", "c", "b", "p"].map((kind) => [KINDS[kind].name, KINDS[kind].meaning, kind]),
   [
@@ -36,10 +38,25 @@ export const LEGEND = [
     "Tokens written per round, the correction or bonus included. 1.00 is what plain decoding does.",
   ],
   ["draft position", "The place of a draft in its round: 1 is the first token proposed."],
+  [
+    "predictability",
+    "A colour by p: how sure the target was of the word it wrote. At temperature 0 the first choice " +
+      "counts as certain, p = 1, whatever it was before.",
+  ],
+  [
+    "runway",
+    "The row behind a reply that is being written: what was drafted for the last round, what of it " +
+      "stayed, and what fell away.",
+  ],
   ["p", "The target's probability of this token, after your temperature and truncation."],
   [
     "q",
     "The drafter's probability. A point mass: the drafter named one token and no probabilities.",
+  ],
+  [
+    "where the time goes",
+    "Draft: what the drafter took. Target: its passes over the drafts. Other: choosing, cutting " +
+      "back and sending. Drafting pays while the draft share is small and many drafts are kept.",
   ],
   ["parked", "Rounds in which no draft was made because it would have cost more than it saves."],
   ["tokens per second", "All tokens of the reply divided by the time since its first round."],
@@ -52,4 +69,5 @@ export const FINISHES = {
   cancelled: "stopped",
   interrupted: "interrupted",
   failed: "failed",
+  edited: "edited by you",
 };

@@ -143,7 +143,7 @@ class ImportRow {
     const chats = `${count(summary.chats)} chat${summary.chats === 1 ? "" : "s"}`;
     const messages = `${count(summary.messages)} message${summary.messages === 1 ? "" : "s"}`;
     const beside = summary.beside
-      ? ` ${count(summary.beside)} more are kept with them, not shown: other versions, system texts.`
+      ? ` ${count(summary.beside)} more came with them: other versions, system texts.`
       : "";
     const from = summary.formats.join(", ");
     setText(this.state, `Imported from ${from}: ${chats}, ${messages}.${beside}`);

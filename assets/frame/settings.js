@@ -10,9 +10,10 @@ const GROUP_NOTES = {
 };
 
 export class SettingsForm {
-  /** page: { call, changed } */
+  /** page: { call, changed, prefix: of the ids, where the page has another such form } */
   constructor(root, page) {
     this.root = root;
+    this.prefix = page.prefix ?? "setting";
     this.page = page;
     this.inputs = new Map();
     this.rows = new Map();
@@ -43,7 +44,7 @@ export class SettingsForm {
   }
 
   row(field) {
-    const id = `setting-${field.name}`;
+    const id = `${this.prefix}-${field.name}`;
     const input = this.input(field, id);
     const offers = suggestions(field, input);
     const help = h("span", { class: "help-text", role: "tooltip", id: `${id}-help` }, field.help);

@@ -3,44 +3,35 @@
    frame/ is what stands around the parts of the page: list of chats, settings, log, welcome. It
    knows nothing of tokens, drafters or measurements. */
 
+import { Drawers } from "./drawers.js";
 import { h, setText } from "../shared/dom.js";
 
 const TOAST_TIME = 6000;
+const CHOICE_TIME = 20000; // to read it, find its button and press it, by whatever means
 
 export class Surroundings {
   constructor(root) {
     this.root = root;
     this.toasts = root.querySelector("#toasts");
     this.offline = root.querySelector("#offline");
-    this.lastFocus = null;
+    this.drawers = new Drawers(root);
     root.addEventListener("click", (event) => this.onClick(event));
-    root.querySelector("#open-sidebar").addEventListener("click", () => this.openDrawer("sidebar"));
-    root.querySelector("#open-panel").addEventListener("click", () => this.openDrawer("panel"));
   }
 
   onClick(event) {
-    const action = event.target.closest("[data-do]")?.dataset.do;
-    if (action === "close-drawers") this.closeDrawers();
     // A click on the backdrop hits the dialog itself.
     if (event.target.tagName === "DIALOG") event.target.close();
   }
 
-  /** Drawers exist on narrow pages only; on wide ones both parts stand beside the chat. */
   openDrawer(name) {
-    this.lastFocus = document.activeElement;
-    this.root.dataset.drawer = name;
-    const close = this.root.querySelector(`#${name} .drawer-close`);
-    if (close.offsetParent) close.focus();
+    this.drawers.open(name);
   }
 
   closeDrawers() {
-    if (!this.root.dataset.drawer) return false;
-    delete this.root.dataset.drawer;
-    this.lastFocus?.focus();
-    return true;
+    return this.drawers.close();
   }
 
-  toast(text, action = null, time = TOAST_TIME) {
+  toast(text, action = null, time = action ? CHOICE_TIME : TOAST_TIME) {
     const toast = h("div", { class: "toast" }, h("span", {}, text));
     const close = () => toast.remove();
     if (action) {
@@ -48,9 +39,13 @@ export class Surroundings {
       toast.append(h("button", { type: "button", class: "button", onclick: run }, action.label));
     }
     this.toasts.append(toast);
-    const timer = setTimeout(close, time);
-    toast.addEventListener("pointerenter", () => clearTimeout(timer));
-    toast.addEventListener("pointerleave", () => setTimeout(close, TOAST_TIME / 2));
+    let timer = setTimeout(close, time);
+    for (const begun of ["pointerenter", "focusin"]) {
+      toast.addEventListener(begun, () => clearTimeout(timer));
+    }
+    for (const over of ["pointerleave", "focusout"]) {
+      toast.addEventListener(over, () => (timer = setTimeout(close, TOAST_TIME / 2)));
+    }
   }
 
   /** A yes or no question; resolves to true or false. */

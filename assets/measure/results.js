@@ -25,7 +25,16 @@ function measuredOf(figures, prompts, state) {
   // One prompt says little of its category.
   const columns = categories.length > 1 && measured >= 2 * categories.length ? categories : [];
   const widest = Math.max(...figures.map((one) => Math.max(one.speedup, intervalOf(one)[1])), 1);
-  const names = ["", "expected", "speed-up", "95 %", null, "tokens/s", "accepted", ...columns];
+  const names = [
+    "drafter",
+    "expected",
+    "speed-up",
+    "95 %",
+    null,
+    "tokens/s",
+    "accepted",
+    ...columns,
+  ];
   const head = h("tr", {}, ...names.map(columnHead));
   const rows = figures.map((one) => resultRow(one, columns, widest));
   const table = h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows));
@@ -33,7 +42,8 @@ function measuredOf(figures, prompts, state) {
   const all = prompts > measured ? ` of ${prompts}` : "";
   const number = `${measured}${all} ${measured === 1 ? "prompt" : "prompts"} for each drafter`;
   const caption = `${partial}${number}. ${INTERVALS}`;
-  return [h("div", { class: "lab-table" }, table), h("p", { class: "group-note" }, caption)];
+  const frame = { class: "lab-table", tabindex: "0", role: "region", "aria-label": "Results" };
+  return [h("div", frame, table), h("p", { class: "group-note" }, caption)];
 }
 
 function columnHead(name) {

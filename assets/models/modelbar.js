@@ -5,7 +5,7 @@
    of it, { value, tree, layers, siblings }, and the server makes expressions of that. */
 
 import { Combobox } from "./combobox.js";
-import { h } from "../shared/dom.js";
+import { h, setText } from "../shared/dom.js";
 import { bytes, count, sentence, times } from "../shared/format.js";
 import { learnNames, nameOf, onNames } from "../shared/names.js";
 import { Latest, once } from "../shared/requests.js";
@@ -22,6 +22,7 @@ export class ModelBar {
     this.page = page;
     this.status = root.querySelector("#engine-status");
     this.loadButton = root.querySelector("#load");
+    this.summary = root.querySelector("#pair-value");
     // A failed request has been told in a toast by then.
     this.load = once(() => this.loadChosen());
     this.loadButton.addEventListener("click", () => this.load().catch(() => {}));
@@ -174,8 +175,7 @@ export class ModelBar {
 
   act(action) {
     const model = action.slice(action.indexOf(":") + 1);
-    this.target.close();
-    this.drafters.close();
+    for (const box of [this.target, this.drafters]) box.close(true); // the dialog gives the focus back
     this.page.openModels(model);
   }
 
@@ -211,6 +211,17 @@ export class ModelBar {
     this.loadButton.disabled = Boolean(progress) || this.stale;
     this.loadButton.classList.toggle("primary", !current);
     this.loadButton.textContent = progress ? "Loading" : same ? "Reload" : "Load";
+    setText(this.summary, this.summaryText());
+  }
+
+  /** What is chosen and how it stands, in a few words: all that narrow pages show of it. */
+  summaryText() {
+    const [target] = this.target.values;
+    if (!target) return "Choose a model";
+    const names = this.drafters.values.map((value) => this.drafters.labelOf(value));
+    const pair = `${this.target.labelOf(target)} · ${names.join(" + ") || "no drafter"}`;
+    if (this.engine.progress) return `Loading ${pair}`;
+    return this.isLoaded() ? pair : `Not loaded: ${pair}`;
   }
 
   showProgress({ label, fraction }) {

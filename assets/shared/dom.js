@@ -22,6 +22,8 @@ const PATHS = {
   plus: "M12 5v14M5 12h14",
   menu: "M4 7h16M4 12h16M4 17h16",
   chart: "M5 20V11M12 20V4M19 20v-6",
+  eye: "M3 12s3-6 9-6 9 6 9 6-3 6-9 6-9-6-9-6zM12 9.5a2.5 2.5 0 1 0 .01 0",
+  keys: "M3 7h18v10H3zM7 10.5h.01M11 10.5h.01M15 10.5h.01M8 14h8",
   settings: "M4 8h9M17 8h3M4 16h3M11 16h9M15 6v4M9 14v4",
   download: "M12 4v11M7 11l5 5 5-5M5 20h14",
   train: "M4 19l5-6 4 3 7-10M15 6h5v5",
@@ -38,7 +40,12 @@ const PATHS = {
   edit: "M4 20h4L19 9l-4-4L4 16zM13 7l4 4",
   redo: "M20 11a8 8 0 1 0-2 6M20 5v6h-6",
   trash: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13",
+  pin: "M9 4h6l-1 6 3 3H7l3-3zM12 13v7",
+  unpin: "M9 4h6l-1 6 3 3H7l3-3zM12 13v7M4 4l16 16",
+  folder: "M3 7h6l2 2h10v10H3z",
+  persona: "M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM4 20c1-4 4-6 8-6s7 2 8 6",
   chevron: "M6 9l6 6 6-6",
+  more: "M5 12h.01M12 12h.01M19 12h.01",
 };
 
 export function icon(name) {

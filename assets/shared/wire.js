@@ -32,3 +32,16 @@ export function joint(rejected, number) {
   if (follows === undefined) return number === 0 ? "first" : "branch";
   return follows === number - 1 ? "next" : "fork";
 }
+
+/** The drafts that follow number `number`, in their order. */
+export function followers(rejected, number) {
+  const there = rejected[number];
+  return rejected.filter((one, at) => at !== number && branchOf(rejected, at).includes(there));
+}
+
+/** Number of a token among all of its reply. at: among its part's. reasoning: see app/thoughts.py. */
+export function wireNumber(at, isThought, reasoning) {
+  const { from = 0, to = 0 } = reasoning ?? {};
+  if (isThought) return from + at;
+  return at < from ? at : at + (to - from);
+}

@@ -7,6 +7,7 @@ import { Curve } from "./curve.js";
 import { h, setText } from "../shared/dom.js";
 import { bytes, count, seconds, sentence } from "../shared/format.js";
 import { Latest, once } from "../shared/requests.js";
+import { TorchInstall } from "./torchinstall.js";
 import { TrainForm } from "./trainform.js";
 
 const STAGES = {
@@ -28,12 +29,15 @@ export class Train {
       { class: "group-note" },
       "Heads that learn, on this computer and on your kind of text, to guess what the target writes next. Until it is done, training shares the processor with your chats: both get slower.",
     );
-    this.problem = h("p", { class: "train-problem", role: "alert", hidden: true });
+    this.torch = new TorchInstall({
+      call: page.call,
+      installed: () => this.refresh().catch(() => {}), // a toast has told it by then
+    });
     this.form = new TrainForm(page);
     this.view = h("section", { class: "train-job", "aria-label": "Training" });
     this.data = h("ul", { class: "catalogue" });
     this.dataPart = h("section", { hidden: true }, h("h3", {}, "Training data on disk"), this.data);
-    root.append(this.intro, this.problem, this.view, this.form.element, this.dataPart);
+    root.append(this.intro, this.torch.element, this.view, this.form.element, this.dataPart);
     this.buildProgress();
   }
 
@@ -73,8 +77,7 @@ export class Train {
 
   showOptions(options) {
     this.options = options;
-    this.problem.hidden = !options.problem;
-    this.problem.replaceChildren(...withCode(options.problem));
+    this.torch.showProblem(options.problem);
     this.form.show(options, this.page.target());
     this.data.replaceChildren(...options.data.map((one) => this.dataRow(one)));
     this.draw();
@@ -216,9 +219,4 @@ function cardList(card, drafter) {
   add("seed", String(settings.seed));
   add("command", card.command);
   return list;
-}
-
-/** Text with `code` in back quotes as elements. */
-function withCode(text) {
-  return text.split("`").map((part, index) => (index % 2 ? h("code", {}, part) : part));
 }

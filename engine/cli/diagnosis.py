@@ -137,6 +137,7 @@ def check_engine(start: Callable[[], Ready]) -> Check:
         return Check("engine", "fail", str(error), "run the start script again")
     missing = [name for name, present in ready.symbols.items() if not present]
     detail = f"llama.cpp {ready.library_version}, {len(ready.symbols) - len(missing)} symbols"
+    detail += f", on {' and '.join(map(str, ready.cards)) or 'the CPU'}"
     if missing:
         detail += f", without {', '.join(missing)}"
         return Check("engine", "warn", detail, "features that need these symbols are off")

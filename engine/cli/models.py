@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.cli import derive, heads
+from engine.cli import derive, heads, scan
 from engine.cli.parser import Subparsers
 from engine.cli.progress import follow
 from engine.data.documents import json_text
@@ -45,6 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
     removing = nested.add_parser("remove", description="Delete a fetched or derived model.")
     removing.add_argument("model", help=_MODEL_HELP)
     removing.set_defaults(func=_remove)
+    scan.add_parser(nested)
     derive.add_parsers(nested)
     heads.add_parsers(nested)
 
@@ -227,6 +228,8 @@ def _short_json(model: KnownModel) -> dict[str, Any]:
         "bytes": model.bytes,
         "quant": model.quant,
         "licence": model.licence,
+        "unverified": list(entry.unverified) if entry is not None else [],
+        "program": model.program,
         "drafters": list(entry.drafters) if entry is not None else [],
         "problem": model.problem,
     }
@@ -241,7 +244,8 @@ def _rows(models: list[KnownModel]) -> Iterator[str]:
         here = "here" if model.path is not None else "-"
         size = size_text(model.bytes) if model.bytes else ""
         state = model.problem or model.name
-        licence = f" ({model.licence})" if model.licence else ""
+        unsure = model.entry is not None and "licence" in model.entry.unverified
+        licence = f" ({model.licence}{', not verified' * unsure})" if model.licence else ""
         yield f"{model.id:<{width}}  {here:<4}  {size:>8}  {model.quant:<7}  {state}{licence}"
 
 

@@ -58,6 +58,10 @@ class DataFolder:
         return self.root / "preferences.json"
 
     @property
+    def presets_file(self) -> Path:
+        return self.root / "presets.json"
+
+    @property
     def measurements_file(self) -> Path:
         """What was measured on this machine before (engine/files/measurements.py)."""
         return self.root / "measurements.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.data.device import Device, Room
 from engine.data.reasoning import Reasoning
 from engine.data.request import LoadRequest
 
@@ -92,7 +93,8 @@ class LoadedSummary:
     with and without drafting is then the same byte for byte. strict_widths: of the passes.
 
     speed: None where nothing was measured, because nothing drafts. reasoning: what the target's
-    template says of thinking, None where it knows of none.
+    template says of thinking, None where it knows of none. cards: the graphics cards that are used,
+    with what is free beside the load. on_cards: bytes of memory_bytes that are there.
     """
 
     request: LoadRequest
@@ -104,6 +106,13 @@ class LoadedSummary:
     speed: SpeedSummary | None = None
     strict_widths: tuple[int, ...] = ()
     reasoning: Reasoning | None = None
+    cards: tuple[Device, ...] = ()
+    on_cards: int = 0
+
+    @property
+    def room(self) -> Room:
+        """What the next load gets back."""
+        return Room(max(0, self.memory_bytes - self.on_cards), self.on_cards)
 
     @property
     def memory_bytes(self) -> int:

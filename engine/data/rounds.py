@@ -11,11 +11,23 @@ TRACE_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
+class CopySource:
+    """Where a lookup read a token. text: number of the earlier text, None for the chat at hand.
+
+    place: of the token in that text, or in the prompt and the reply so far.
+    """
+
+    text: int | None
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProposedToken:
     """One node of a proposal after verification.
 
     parent: index into the round's proposed tokens, -1 for the root. p: the target's probability
     after truncation on this node's own prefix. q: the draft distribution's, None for point masses.
+    source: of what a lookup proposed, where it was copied from.
     """
 
     token: int
@@ -26,6 +38,7 @@ class ProposedToken:
     p: float
     q: float | None
     accepted: bool
+    source: CopySource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +47,9 @@ class EmittedToken:
 
     text may be "" while a multi-byte character is incomplete; the token that completes the
     character carries all of it. part, said: of replies with thoughts: what the token belongs to,
-    and what it adds to that, None for all of its text; a marker adds nothing. forced: it was given
-    to the reply and not drawn, so that p says nothing of how it came.
+    and what it adds to that, None for all of its text; a marker adds nothing.
+    source: as of the proposed token that it was. forced: it was given to the reply and not drawn,
+    so that p says nothing of how it came.
     """
 
     token: int
@@ -47,6 +61,7 @@ class EmittedToken:
     depth: int | None
     part: ReplyPart = "answer"
     said: str | None = None
+    source: CopySource | None = None
     forced: bool = False
 
     @property

@@ -16,7 +16,7 @@ from engine.control.controller import Controller
 from engine.data.errors import EngineError
 from engine.data.events import FinishReason, Notice
 from engine.data.request import GenerateRequest
-from engine.data.rounds import RoundTrace
+from engine.data.rounds import CopySource, RoundTrace
 from engine.decode.clock import RoundClock
 from engine.decode.round import Round, cut_at_end
 from engine.decode.trace import trace_of
@@ -102,6 +102,7 @@ class RoundLoop:
         self._streams = streams
         self._steering = steering
         self._notices: list[Notice] = []
+        self._sources: dict[tuple[str, tuple[int, ...]], CopySource] = {}
         self._clock = RoundClock()
         self._emitted = 0
         self.context: list[int] = []
@@ -142,6 +143,7 @@ class RoundLoop:
     def _round(self, ends_generation: Callable[[int], bool]) -> Round:
         """Propose, verify, accept, cut, keep, observe."""
         position, last_token = len(self.context), self.context[-1]
+        self._sources = {}
         with self._clock.measuring("draft"):
             proposal = self._propose().ended_at(ends_generation)
         with self._clock.measuring("target"):
@@ -151,7 +153,7 @@ class RoundLoop:
         tokens, ends = cut_at_end(proposal, verdict, ends_generation, self._round_room)
         self._commit(proposal, verdict, tokens, targets, logits)
         seconds = self._clock.finish_round()
-        return Round(position, proposal, verdict, targets, tokens, ends, seconds)
+        return Round(position, proposal, verdict, targets, tokens, ends, seconds, self._sources)
 
     def _forced_round(self, token: int) -> Round:
         """The pass of a plain round, of which nothing is drawn: the caches are as ever."""
@@ -222,6 +224,7 @@ class RoundLoop:
             policy=self._controller.of(self._drafter.name),
             max_nodes=nodes,
             report=self._notify,
+            copied=self._copied,
         )
         try:
             return self._drafter.propose(round_).pruned(depth).first_nodes(nodes)
@@ -292,6 +295,9 @@ class RoundLoop:
         name = self._drafter.name if self._drafter is not None else "?"
         self._drafter = None
         self._notify(f"the drafter {name} failed and was dropped for this reply: {error}")
+
+    def _copied(self, drafter: str, path: tuple[int, ...], source: CopySource) -> None:
+        self._sources[drafter, path] = source
 
     def _notify(self, message: str) -> None:
         self._notices.append(Notice(message))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from engine.data.rounds import RoundSeconds
+from engine.data.rounds import CopySource, RoundSeconds
 from engine.maths.acceptance import Verdict
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import Proposal
@@ -16,8 +16,9 @@ class Round:
     """One propose - verify - commit cycle. position: tokens in the context before it.
 
     targets: p after the last token of the context and after every node of the proposal. tokens:
-    what it added to the context. ends: whether the last of them ends the reply. forced: the token
-    was given, not drawn.
+    what it added to the context. ends: whether the last of them ends the reply.
+    sources: by drafter and path of tokens below the context, where it read the last one.
+    forced: the token was given, not drawn.
     """
 
     position: int
@@ -27,6 +28,7 @@ class Round:
     tokens: tuple[int, ...]
     ends: bool
     seconds: RoundSeconds
+    sources: Mapping[tuple[str, tuple[int, ...]], CopySource] = field(default_factory=dict)
     forced: bool = False
 
 

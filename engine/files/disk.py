@@ -72,3 +72,15 @@ def size_text(count: int) -> str:
     if count >= 1_000_000_000:
         return f"{count / 1e9:.2f} GB"
     return f"{count / 1e6:.0f} MB"
+
+
+def tree_bytes(folder: Path) -> int:
+    """Bytes of the files below the folder; files that vanish meanwhile do not count."""
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.stat(Path(root) / name).st_size
+            except FileNotFoundError:
+                continue
+    return total

@@ -37,6 +37,14 @@ def other_parts(path: Path, count: int) -> list[Path]:
     return parts
 
 
+def follows_another(path: Path) -> bool:
+    """Whether it is a later part of a split model whose first part is beside it, by the names."""
+    named = _NAME.match(path.name)
+    if named is None or int(named["number"]) == 1:
+        return False
+    return path.with_name(f"{named['stem']}-00001-of-{named['count']}.gguf").is_file()
+
+
 def refuse_later_part(path: Path, header: Header) -> None:
     """ModelFileError for a part of a split model that is not its first: it names that one.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from llama_cpp import llama_cpp as native
 
+from engine.data.device import Device, used_devices
 from engine.data.errors import NativeError
 from engine.llama.log import NativeLog
 
@@ -33,16 +34,6 @@ EXTENSION_SYMBOLS: dict[str, tuple[str, ...]] = {
     ),
     "model_target_layer_ids": ("_Z28llama_model_target_layer_idsPK11llama_model",),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A compute device besides the CPU. Memory in bytes."""
-
-    name: str
-    description: str
-    free_bytes: int
-    total_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,25 +116,25 @@ class _DeviceMemory:
         self.memory.restype = None
 
 
-_GPU_KINDS = (1, 2)  # GGML_BACKEND_DEVICE_TYPE_GPU, _IGPU
+_CARD, _INTEGRATED = 1, 2  # GGML_BACKEND_DEVICE_TYPE_GPU, _IGPU
 
 
 def devices() -> tuple[Device, ...]:
-    """GPUs that this build can use, with their free and total memory."""
+    """GPUs that this build uses, with their free and total memory."""
     api = _DeviceMemory()
     found = []
     for index in range(api.count()):
         handle = api.get(index)
-        if api.kind(handle) not in _GPU_KINDS:
+        kind = api.kind(handle)
+        if kind not in (_CARD, _INTEGRATED):
             continue
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         api.memory(handle, ctypes.byref(free), ctypes.byref(total))
-        found.append(
-            Device(
-                name=(api.name(handle) or b"").decode(errors="replace"),
-                description=(api.description(handle) or b"").decode(errors="replace"),
-                free_bytes=free.value,
-                total_bytes=total.value,
-            )
+        device = Device(
+            name=(api.name(handle) or b"").decode(errors="replace"),
+            description=(api.description(handle) or b"").decode(errors="replace"),
+            free_bytes=free.value,
+            total_bytes=total.value,
         )
-    return tuple(found)
+        found.append((device, kind == _INTEGRATED))
+    return used_devices(found)

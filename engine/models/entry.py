@@ -50,6 +50,7 @@ class ModelEntry:
     download. sha256: None where the Hub's own checksum decides. context: trained length, tokens.
     sources: tried in order. drafters: suggested ids. heads: published ones, as
     drafter expressions (medusa:hub:owner/repo/file.gguf). origin: "catalogue", "user" or "hub".
+    about_bytes: where the exact size is not known. unverified: which facts nobody has checked.
     """
 
     id: str
@@ -67,6 +68,8 @@ class ModelEntry:
     heads: tuple[str, ...] = ()
     note: str = ""
     origin: str = "catalogue"
+    about_bytes: int = 0
+    unverified: tuple[str, ...] = ()
 
     @property
     def hub(self) -> HubSource | None:

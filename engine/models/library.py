@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,12 @@ from engine.data.errors import ModelFileError, UnknownModelError
 from engine.data.folders import DataFolder
 from engine.data.shown import shown_name
 from engine.files.gguf import GgufInfo, inspect
+from engine.files.gguf_split import follows_another
 from engine.files.gguf_types import FILE_TYPES
 from engine.files.reference import reference_of
 from engine.heads.folder import HeadsFolder, heads_folder
 from engine.models.catalogue import Catalogue
+from engine.models.elsewhere.scan import FoundModel
 from engine.models.entry import ModelEntry, parse_hub_reference
 from engine.models.hub_cache import cached_file, forget, recorded, remove_cached
 from engine.models.locate import fetched_path, locate, own_path
@@ -28,14 +30,14 @@ _FORMATS = "|".join(map(re.escape, sorted(FILE_TYPES.values())))
 _DERIVED_NAME = re.compile(rf"(.+)-[0-9a-f]{{8}}-(?:skip-(\d+(?:\+\d+)*)|({_FORMATS}))")
 """Copies to choose from, as `engine.llama.derived.derived_path` names them. What else lies beside
 them, such as heads that were completed with rows of their target, is the engine's own."""
-_LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
     """One choice. id: a reference for commands and loads.
 
-    origin: "catalogue", "user", "hub" (fetched by owner/repo choice), "folder" or "derived".
+    origin: "catalogue", "user", "hub" (fetched by owner/repo choice), "folder", "derived" or
+    "elsewhere" (another program's file, used where it is). program: that one's name, else "".
     path: None if not downloaded. info: None if not downloaded, unreadable or a folder. problem: why
     it cannot be used although it is there, else "". heads: of a folder with published ones.
     """
@@ -48,6 +50,7 @@ class KnownModel:
     info: GgufInfo | None = None
     problem: str = ""
     heads: HeadsFolder | None = None
+    program: str = ""
 
     @property
     def bytes(self) -> int:
@@ -55,7 +58,7 @@ class KnownModel:
             return self.info.bytes
         if self.heads is not None:
             return self.heads.bytes
-        return self.entry.bytes if self.entry is not None else 0
+        return self.entry.bytes or self.entry.about_bytes if self.entry is not None else 0
 
     @property
     def licence(self) -> str:
@@ -76,11 +79,16 @@ class KnownModel:
         return asdict(self) | shown
 
 
-def known_models(catalogue: Catalogue, data_folder: DataFolder) -> tuple[KnownModel, ...]:
-    """Everything, in a stable order; a file that two sources name is listed once."""
+def known_models(
+    catalogue: Catalogue, data_folder: DataFolder, elsewhere: Sequence[FoundModel] = ()
+) -> tuple[KnownModel, ...]:
+    """Everything, in a stable order; a file that two sources name is listed once.
+
+    elsewhere: what a scan found of other programs.
+    """
     models: list[KnownModel] = []
     seen: set[str] = set()
-    for model in _candidates(catalogue, data_folder):
+    for model in chain(_candidates(catalogue, data_folder), _of_others(elsewhere)):
         real = os.path.realpath(model.path) if model.path is not None else None
         if real is not None and real in seen:
             continue
@@ -131,6 +139,28 @@ def _candidates(catalogue: Catalogue, data_folder: DataFolder) -> Iterator[Known
                 yield _known(KnownModel(reference_of(path), shown_name(path.stem), origin, path))
 
 
+def _of_others(elsewhere: Sequence[FoundModel]) -> Iterator[KnownModel]:
+    """What can be a target or a drafter, and what could if it were not for its problem."""
+    for found in elsewhere:
+        if found.role in ("model", "drafter"):
+            problem = "" if found.info is not None else found.problem
+            yield KnownModel(
+                id=reference_of(found.path),
+                name=_title(found),
+                origin="elsewhere",
+                path=found.path,
+                info=found.info,
+                problem=problem,
+                program=found.program,
+            )
+
+
+def _title(found: FoundModel) -> str:
+    """A name of that program's own says enough; a file's own needs its quantisation."""
+    quant = found.info.quant if found.info is not None else ""
+    return found.name if quant.lower() in found.name.lower() else f"{found.name} {quant}"
+
+
 def _found(folder: Path) -> Iterator[Path]:
     """Folders with published heads and GGUF files, of split models the first part only."""
     for root, names, files in os.walk(folder):
@@ -141,8 +171,9 @@ def _found(folder: Path) -> Iterator[Path]:
         if _holds_heads(here):
             yield here
         for name in sorted(files):
-            if name.lower().endswith(".gguf") and not _LATER_PART.search(name):
-                yield here / name
+            path = here / name
+            if name.lower().endswith(".gguf") and not follows_another(path):
+                yield path
 
 
 def _holds_heads(folder: Path) -> bool:

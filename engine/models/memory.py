@@ -1,16 +1,15 @@
-"""Will it fit? Memory of a load, estimated from GGUF headers before llama.cpp allocates anything.
+"""Memory of a load, estimated from GGUF headers before llama.cpp allocates anything.
 
 Upper bounds on purpose: f16 KV for the whole context, a compute buffer as llama.cpp reserves it for
 a full batch. KV caches and recurrent states are counted as llama.cpp allocates them. Nothing is
-measured here; free device memory is passed in by the caller.
+measured here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import psutil
 
@@ -28,11 +27,7 @@ CONTEXT_STEP = 256
 
 DEFAULT_CONTEXT = 8192
 LEAST_CONTEXT = 512
-WARN_SHARE = 0.85
-_GB = 1e9
 _CGROUP = Path("/sys/fs/cgroup")
-
-Level = Literal["ok", "warn", "refuse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +74,6 @@ class ModelPlan:
     nextn: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FitReport:
-    """level "warn": it fits but leaves little; "refuse": it does not fit. Sizes in bytes."""
-
-    level: Level
-    message: str
-    needed: int
-    free: int
-    largest_context: int
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
 def default_context(info: GgufInfo) -> int:
     """Tokens of a load that asks for no length: the model's own, within reason."""
     return min(info.context_length or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
@@ -109,28 +90,6 @@ def estimate(plan: ModelPlan, context_length: int) -> MemoryEstimate:
     device = int((weights + kv + states) * share) + (buffers if share else 0)
     host = weights + kv + states + buffers - device
     return MemoryEstimate(info.name, context, weights, kv, states, buffers, host, device)
-
-
-def check_fit(
-    plans: Sequence[ModelPlan], context_length: int, free_ram: int, device_memory: int = 0
-) -> FitReport:
-    """Compare the models of one load with what is free, and say what would fit.
-
-    context_length: tokens, the same for all (0: the target's own, plans[0]). free_ram,
-    device_memory: bytes; add what a load that is about to be replaced will give back.
-    """
-    context = context_length or plans[0].info.context_length
-    verdict = _verdict(plans, context, free_ram, device_memory)
-    fitting = context
-    if verdict.level == "refuse":
-        fitting = _largest_context(plans, context, free_ram, device_memory)
-    return FitReport(
-        verdict.level,
-        _message(plans, verdict, context, fitting),
-        verdict.needed,
-        verdict.free,
-        fitting,
-    )
 
 
 def free_ram() -> int:
@@ -178,66 +137,6 @@ def _device_share(info: GgufInfo, gpu_layers: int) -> float:
     if gpu_layers < 0:
         return 1.0
     return min(gpu_layers, layers) / layers
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """needed, free: bytes of the memory that is the tighter one."""
-
-    level: Level
-    needed: int
-    free: int
-
-
-def _verdict(plans: Sequence[ModelPlan], context: int, free: int, device: int) -> _Verdict:
-    estimates = [estimate(plan, context) for plan in plans]
-    host = (sum(one.host for one in estimates), free)
-    gpu = (sum(one.device for one in estimates), device)
-    needed, available = max((host, gpu), key=lambda pair: pair[0] / max(pair[1], 1))
-    if needed > available:
-        return _Verdict("refuse", needed, available)
-    level: Level = "warn" if needed > WARN_SHARE * available else "ok"
-    return _Verdict(level, needed, available)
-
-
-def _largest_context(plans: Sequence[ModelPlan], context: int, free: int, device: int) -> int:
-    """Largest fitting multiple of LEAST_CONTEXT below the wish, 0 if none fits."""
-    low, high = 0, context // LEAST_CONTEXT
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _verdict(plans, middle * LEAST_CONTEXT, free, device).level == "refuse":
-            high = middle - 1
-        else:
-            low = middle
-    return low * LEAST_CONTEXT
-
-
-def _message(plans: Sequence[ModelPlan], verdict: _Verdict, context: int, fitting: int) -> str:
-    level, needed, free = verdict.level, verdict.needed, verdict.free
-    numbers = f"needs {_size(needed)} of {_size(free)} free"
-    if level == "ok":
-        return numbers
-    if level == "warn":
-        return f"{numbers}: little is left for other programs"
-    numbers = f"needs {_size(needed)}, {_size(free)} are free"
-    if fitting:
-        return f"{numbers}: a context of {fitting:,} instead of {context:,} would fit"
-    return f"{numbers}: {_smaller(plans, free)}"
-
-
-def _smaller(plans: Sequence[ModelPlan], free: int) -> str:
-    """Advice when even a short context does not fit."""
-    if len(plans) > 1 and _verdict(plans[:1], LEAST_CONTEXT, free, free).level != "refuse":
-        return f"{plans[0].info.name} alone would fit, without a drafter model"
-    info = plans[0].info
-    as_q4 = int(info.parameters * 4.85 / 8)  # bits per weight of Q4_K_M, output layer included
-    if as_q4 < 0.8 * info.bytes and as_q4 < 0.8 * free:
-        return f"a Q4_K_M file of {info.name} (about {_size(as_q4)}) would fit"
-    return "choose a smaller model, or one with fewer bits per weight"
-
-
-def _size(count: int) -> str:
-    return f"{count / _GB:.1f} GB"
 
 
 def _round_up(tokens: int) -> int:

@@ -9,11 +9,13 @@ from engine.data.errors import EngineDiedError, EngineError
 from engine.data.folders import DataFolder
 from engine.data.loaded import LoadedSummary
 from engine.data.log_line import LogLine
+from engine.data.prompt_size import PromptSize
 from engine.data.request import GenerateRequest, LoadRequest
 from engine.process.keeper import Keeper
 from engine.process.messages import (
     Calibrate,
     Command,
+    Count,
     Generate,
     Load,
     MakeModel,
@@ -104,6 +106,13 @@ class EngineClient:
             )
             self._keeper.hand_over(Pending(identity, Generate(identity, request), run=run))
             return run
+
+    def count(self, request: GenerateRequest, texts: tuple[str, ...] = ()) -> PromptSize:
+        """How much of the context the request's prompt would take; also while a reply is written.
+
+        Raises the EngineError: RequestError where nothing is loaded, or the template's refusal.
+        """
+        return self._keeper.ask_beside(lambda number: Count(number, request, texts)).wait()
 
     def make_model(
         self,

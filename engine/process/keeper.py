@@ -7,10 +7,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from engine.data.errors import EngineDiedError, EngineError
+from engine.data.errors import EngineDiedError, EngineError, RequestError
 from engine.data.folders import DataFolder
 from engine.data.loaded import LoadedSummary
 from engine.data.log_line import LogLine
+from engine.process.asides import Aside, Asides
 from engine.process.engine_process import STOP_SECONDS, EngineProcess
 from engine.process.messages import (
     Alive,
@@ -18,11 +19,14 @@ from engine.process.messages import (
     Begun,
     Cancel,
     Command,
+    Count,
+    Counted,
     Done,
     EngineMessage,
     Failed,
     Load,
     LogLines,
+    NotCounted,
     Noticed,
     Ready,
     Shutdown,
@@ -49,6 +53,7 @@ class Keeper:
         self._numbers = itertools.count(1)
         self._engine: EngineProcess | None = None
         self._waiting = Waiting()
+        self._asides = Asides()
         self._loaded: LoadedSummary | None = None
         self._needs_reload = False
         self._is_patient = False
@@ -137,6 +142,16 @@ class Keeper:
             self.hand_over(Pending(identity, make(identity), waiter=waiter))
             return waiter
 
+    def ask_beside(self, make: Callable[[int], Count]) -> Aside:
+        """Asks the engine that runs what it answers at once; it is not started for that."""
+        with self.lock:
+            if self._engine is None or self._loaded is None or self._needs_reload:
+                raise RequestError("no model is loaded")
+            command = make(self.new_number())
+            aside = self._asides.add(command.id)
+            self._engine.send(command)
+            return aside
+
     def send_reload(self, run: int | None = None) -> None:
         """Brings back what a dead engine had loaded, for that run; with the lock held."""
         if not self._needs_reload or self._loaded is None:
@@ -182,6 +197,8 @@ class Keeper:
             self._is_patient = False
         elif isinstance(message, LogLines):
             self._keep_log(message)
+        elif isinstance(message, Counted | NotCounted):
+            self._asides.take(message)
         elif isinstance(message, Begun):
             if self._waiting.begin(message) and self._engine is not None:
                 self._engine.expect_end(message.id)
@@ -221,6 +238,7 @@ class Keeper:
             again = [] if self._is_closing else [one for one in left if self._can_go_on(one)]
             ended = [one for one in left if one not in again and not one.is_reload]
             told = self._death_messages(engine)
+            self._asides.give_up(EngineDiedError(told[0]))
             try:
                 self._send_again(again)
                 if engine.was_ended and not again and not self._is_closing:

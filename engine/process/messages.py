@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from engine.data.device import Device
 from engine.data.events import RunEvent
 from engine.data.loaded import LoadedSummary
 from engine.data.log_line import LogLine
+from engine.data.prompt_size import PromptSize
 from engine.data.request import GenerateRequest, LoadRequest
 from engine.skip.report import SkipReport, SkipSearchRequest
 
@@ -72,12 +74,31 @@ class SearchLayers:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """How many tokens the prompt of a request has, and each of the texts. Answered beside the
+    other commands, also while one of them runs."""
+
+    id: int
+    request: GenerateRequest
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     pass
 
 
 Command = (
-    Load | Calibrate | Generate | Cancel | AnswerNow | Unload | MakeModel | SearchLayers | Shutdown
+    Load
+    | Calibrate
+    | Generate
+    | Cancel
+    | AnswerNow
+    | Unload
+    | MakeModel
+    | SearchLayers
+    | Count
+    | Shutdown
 )
 
 
@@ -86,11 +107,13 @@ Command = (
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The library is loaded and probed. symbols: extension symbol name to availability."""
+    """The library is loaded and probed. symbols: extension symbol name to availability. cards: the
+    graphics cards that this build uses."""
 
     pid: int
     library_version: str
     symbols: dict[str, bool] = field(default_factory=dict)
+    cards: tuple[Device, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +185,23 @@ class LayersFound:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """The answer to Count."""
+
+    id: int
+    size: PromptSize
+
+
+@dataclass(frozen=True, slots=True)
+class NotCounted:
+    """Count has no answer. kind: a class name of engine.data.errors."""
+
+    id: int
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class LogLines:
     lines: tuple[LogLine, ...]
 
@@ -177,5 +217,7 @@ EngineMessage = (
     | Failed
     | Made
     | LayersFound
+    | Counted
+    | NotCounted
     | LogLines
 )

@@ -12,6 +12,7 @@ from engine.data.errors import EngineError
 from engine.data.events import RunEvent
 from engine.data.loaded import LoadedSummary
 from engine.data.log_line import LogLine
+from engine.data.prompt_size import PromptSize
 from engine.data.request import GenerateRequest, LoadRequest
 from engine.process.messages import LoadProgress
 
@@ -43,6 +44,12 @@ class Generator(ModelHolder, Protocol):
     """Writes replies."""
 
     def generate(self, request: GenerateRequest) -> RunHandle: ...
+
+
+class TokenCounter(ModelHolder, Protocol):
+    """Knows how much of the context a prompt takes."""
+
+    def count(self, request: GenerateRequest, texts: tuple[str, ...] = ()) -> PromptSize: ...
 
 
 class Loader(ModelHolder, Protocol):

@@ -20,13 +20,15 @@ from engine.data.shown import shown
 from engine.data.stats import Stats
 from engine.files.privacy import keep_private
 from engine.llama.abort import AbortFlag
-from engine.llama.library import Library, start_library
+from engine.llama.library import Library, devices, start_library
+from engine.process.counter import Counter
 from engine.process.messages import (
     AnswerNow,
     Begun,
     Calibrate,
     Cancel,
     Command,
+    Count,
     Done,
     Failed,
     Generate,
@@ -68,12 +70,15 @@ class Worker:
         self._cancellation = _Cancellation(self._abort)
         self._told_to_answer: set[int] = set()
         self._session = Session(library, data_folder, self._abort)
+        self._counter = Counter(self._session.counting.size, outlet.send)
         self._stopped = threading.Event()
 
     def serve(self) -> None:
-        self._send(Ready(os.getpid(), self._library.version, self._library.symbols))
+        library = self._library
+        self._send(Ready(os.getpid(), library.version, library.symbols, devices()))
         threading.Thread(target=self._receive, daemon=True).start()
         threading.Thread(target=self._pump_log, daemon=True).start()
+        self._counter.start()
         while True:
             command = self._commands.get()
             if isinstance(command, Shutdown):
@@ -83,7 +88,7 @@ class Worker:
         self._session.unload()
 
     def _serve_one(self, command: Command) -> None:
-        if isinstance(command, Cancel | AnswerNow | Shutdown):
+        if isinstance(command, Cancel | AnswerNow | Count | Shutdown):
             return
         self._cancellation.begin(command.id)
         self._send(Begun(command.id))
@@ -168,13 +173,15 @@ class Worker:
         self._send(Done(command.id, self._session.summary))
 
     def _receive(self) -> None:
-        """Cancel and AnswerNow act at once; everything else waits its turn."""
+        """Cancel and AnswerNow act at once, Count is answered beside; all else waits its turn."""
         while True:
             command = self._outlet.receive()
             if isinstance(command, Cancel):
                 self._cancellation.request(command.id)
             elif isinstance(command, AnswerNow):
                 self._told_to_answer.add(command.id)
+            elif isinstance(command, Count):
+                self._counter.ask(command)
             else:
                 self._commands.put(command)
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.models.memory import ModelPlan, check_fit, default_context
+from engine.data.device import Room
+from engine.models.fit import check_fit
+from engine.models.memory import ModelPlan, default_context
 from engine.text.thought_styles import KNOWN_TEXTS, markers_in
 
 THINKING_CONTEXT = 16_384
 """Thoughts take thousands of tokens: of models that think, where there is memory for it."""
 
 
-def usual_context(plans: Sequence[ModelPlan], free_ram: int, device_memory: int = 0) -> int:
-    """plans: the target first. Memory in bytes, as check_fit has it."""
+def usual_context(plans: Sequence[ModelPlan], free: Room) -> int:
+    """plans: the target first. free: as check_fit has it."""
     info = plans[0].info
     usual = default_context(info)
     longer = min(info.context_length or usual, THINKING_CONTEXT)
     if longer <= usual or not _may_think(info.chat_template):
         return usual
-    fit = check_fit(plans, longer, free_ram, device_memory)
+    fit = check_fit(plans, longer, free)
     return longer if fit.level == "ok" else usual
 
 

@@ -20,7 +20,7 @@ from engine.drafters.kinds.ngram import MINIMUM_MATCH
 from engine.files.reference import reference_of
 from engine.llama.abort import AbortFlag
 from engine.llama.context import Context, ContextOptions
-from engine.llama.library import Library
+from engine.llama.library import Library, devices
 from engine.llama.model import Model
 from engine.models.memory import ModelPlan, estimate
 from engine.serving.numerics import CHEAP, ExactSetup, NumericsChoice
@@ -243,6 +243,8 @@ def _summary(
         ),
         strict_widths=() if exact is None else exact.widths.widths,
         reasoning=_reasoning(template),
+        cards=devices(),
+        on_cards=plan.on_cards,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.data.device import Room
 from engine.data.errors import MemoryLimitError, ModelFileError
 from engine.data.folders import DataFolder
 from engine.data.machine import physical_cores
@@ -19,8 +20,9 @@ from engine.files.measurements import Measurements
 from engine.llama.library import Library, devices
 from engine.llama.model import Model, ModelOptions
 from engine.models.catalogue import Catalogue
+from engine.models.fit import check_fit, needed_room
 from engine.models.locate import LocatedModel, locate
-from engine.models.memory import OUTPUT_ROWS, ModelPlan, check_fit, free_ram
+from engine.models.memory import OUTPUT_ROWS, ModelPlan, free_ram
 from engine.models.trained import for_target
 from engine.serving.context_choice import usual_context
 
@@ -32,6 +34,7 @@ class LoadPlan:
     """A load request that passed every check that can be made before reading weights.
 
     files: what it would read, with sizes and times, so that a replaced file is noticed.
+    on_cards: bytes that it takes of the graphics cards.
     """
 
     request: LoadRequest
@@ -42,6 +45,7 @@ class LoadPlan:
     threads: int
     notices: tuple[str, ...]
     files: tuple[FileKey, ...]
+    on_cards: int = 0
 
 
 class Loader:
@@ -57,10 +61,10 @@ class Loader:
     def _locate(self, reference: str) -> LocatedModel:
         return locate(reference, Catalogue.load(self._folder), self._folder)
 
-    def plan(self, request: LoadRequest, bytes_in_use: int) -> LoadPlan:
+    def plan(self, request: LoadRequest, in_use: Room) -> LoadPlan:
         """Raises a RequestError or ModelFileError that says why the load cannot work.
 
-        bytes_in_use: memory that the present load will give back.
+        in_use: memory that the present load will give back.
         """
         target = self._locate(request.target)
         info = inspect(target.path)
@@ -76,8 +80,9 @@ class Loader:
         if drafter is not None:
             plans.extend(drafter.memory)
             notes = drafter.notes
-        free = _FreeMemory.now(bytes_in_use)
-        context_length = request.context_length or usual_context(plans, free.ram, free.device)
+        on_cards = sum(device.free_bytes for device in devices())
+        free = Room(free_ram(), on_cards) + in_use
+        context_length = request.context_length or usual_context(plans, free)
         notices = notes + _check_memory(plans, context_length, free)
         notices += _check_trained_context(info, context_length)
         return LoadPlan(
@@ -89,6 +94,7 @@ class Loader:
             threads=request.threads or physical_cores(),
             notices=notices,
             files=tuple(file_key(Path(one.info.path)) for one in plans),
+            on_cards=needed_room(plans, context_length).device,
         )
 
     def _plan_context(self, target: LocatedModel, info: GgufInfo, gpu_layers: int) -> PlanContext:
@@ -146,22 +152,8 @@ def _check_trained_context(info: GgufInfo, context_length: int) -> tuple[str, ..
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _FreeMemory:
-    """In bytes, with what the present load will give back."""
-
-    ram: int
-    device: int
-
-    @classmethod
-    def now(cls, bytes_in_use: int) -> _FreeMemory:
-        return cls(free_ram() + bytes_in_use, sum(device.free_bytes for device in devices()))
-
-
-def _check_memory(
-    plans: list[ModelPlan], context_length: int, free: _FreeMemory
-) -> tuple[str, ...]:
-    fit = check_fit(plans, context_length, free.ram, free.device)
+def _check_memory(plans: list[ModelPlan], context_length: int, free: Room) -> tuple[str, ...]:
+    fit = check_fit(plans, context_length, free)
     if fit.level == "refuse":
         raise MemoryLimitError(f"not loaded: {fit.message}")
     return (fit.message,) if fit.level == "warn" else ()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.control.controller import AlwaysDraft, Controller, NeverDraft
 from engine.control.drafting_memory import TextKind
+from engine.data.device import Room
 from engine.data.errors import BadOptionError, EngineError, RunError, StopRequested
 from engine.data.events import Finished, Notice, RunEvent
 from engine.data.folders import DataFolder
@@ -20,6 +21,7 @@ from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.derived import requantized_copy, skipped_copy
 from engine.llama.library import Library
 from engine.maths.randomness import random_seed
+from engine.serving.counting import Counting
 from engine.serving.open import Loaded, Opener
 from engine.serving.plan import Loader, LoadPlan, Report
 from engine.serving.reply import Reply
@@ -43,6 +45,7 @@ class Session:
         self._tuning = Tuning(data_folder, library.version, abort)
         self._opener = Opener(library, data_folder, abort, self._loader, self._tuning)
         self._loaded: Loaded | None = None
+        self.counting = Counting()
 
     @property
     def summary(self) -> LoadedSummary | None:
@@ -52,15 +55,15 @@ class Session:
         return replace(loaded.summary, speed=loaded.speed.summary())
 
     @property
-    def _bytes_in_use(self) -> int:
+    def _in_use(self) -> Room:
         """What the next load gives back."""
-        return 0 if self._loaded is None else self._loaded.summary.memory_bytes
+        return Room(0) if self._loaded is None else self._loaded.summary.room
 
     # Loading
 
     def load(self, request: LoadRequest, report: Report) -> LoadedSummary:
         """Makes `request` what is loaded. When it fails, what was loaded stays (or comes back)."""
-        plan = self._loader.plan(request, self._bytes_in_use)
+        plan = self._loader.plan(request, self._in_use)
         previous = self._loaded
         if previous is not None and _is_same(previous.plan, plan):
             return _known(self.summary)
@@ -68,7 +71,7 @@ class Session:
 
     def calibrate(self, request: LoadRequest, report: Report) -> LoadedSummary:
         """Measures at length, chooses the fastest setup, and loads that."""
-        plan = self._loader.plan(request, self._bytes_in_use)
+        plan = self._loader.plan(request, self._in_use)
         return self._exchange(plan, report, thorough=True)
 
     def _exchange(self, plan: LoadPlan, report: Report, *, thorough: bool) -> LoadedSummary:
@@ -78,6 +81,7 @@ class Session:
             if thorough and plan.request.numerics != "strict":
                 self._choose_setup(plan, report)
             self._loaded = self._opener.open(plan, report, thorough=thorough)
+            self.counting.begin(self._loaded)
         except (EngineError, StopRequested) as error:
             self._abort.clear()
             if previous is not None:
@@ -101,12 +105,14 @@ class Session:
         report("bringing back what was loaded", 0.0)
         try:
             self._loaded = self._opener.open(plan, report)
+            self.counting.begin(self._loaded)
         except EngineError as second:
             reason = str(error) or "it was stopped"
             raise RunError(f"{reason}; what was loaded before is lost too: {second}") from error
 
     def unload(self) -> None:
         if self._loaded is not None:
+            self.counting.end()
             self._loaded.close()
             self._loaded = None
 

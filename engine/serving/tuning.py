@@ -187,12 +187,16 @@ class Tuning:
     def _key(self, kind: str, plan: LoadPlan, setup: Setup) -> str:
         place = f"threads={setup.threads}|repack={setup.repack}"
         place += "|plain attention" if setup.plain_attention else ""
-        device = f"gpu={plan.request.gpu_layers}|{self._version}"
-        return measurement_key(kind, plan.target.path, f"{place}|{device}")
+        return measurement_key(kind, plan.target.path, f"{place}|{self._device(plan)}")
 
     def _setup_key(self, plan: LoadPlan) -> str:
-        device = f"gpu={plan.request.gpu_layers}|{self._version}"
-        return measurement_key("setup", plan.target.path, device)
+        return measurement_key("setup", plan.target.path, self._device(plan))
+
+    def _device(self, plan: LoadPlan) -> str:
+        """Where passes run, and the build that runs them: another card takes other times, and its
+        passes agree at other widths. A build for cards uses them even where no layer is there."""
+        cards = "".join(f"|{card.name} {card.description}" for card in devices())
+        return f"gpu={plan.request.gpu_layers}|{self._version}{cards}"
 
     # Learned
 

@@ -5,7 +5,7 @@ A file without a template gets a documented plain one: "User: ...", "Assistant: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.data.errors import TemplateError
@@ -55,16 +55,18 @@ class ChatTemplate:
 
         TemplateError when the template refuses the messages or fails in any way, RenderStopped when
         cancelled. A template that refuses a system message gets it as the beginning of the first
-        user message. variables: what the template can be told besides, as JSON has it; its
+        user message, and one that refuses a chat begun by the assistant gets that greeting in the
+        system message. variables: what the template can be told besides, as JSON has it; its
         text counts as typed.
         """
         if self._source is None:
             return _plain_prompt(messages)
         given = dict(variables or {})
         answer = self._ask(messages, given, cancelled)
-        merged = _merge_system(messages)
-        if "refused" in answer and merged is not None:
-            answer = self._ask(merged, given, cancelled)
+        for other in _other_forms(messages):
+            if "refused" not in answer:
+                break
+            answer = self._ask(other, given, cancelled)
         if "refused" in answer:
             raise TemplateError(f"the model's chat template says: {answer['refused']}")
         if "failed" in answer:
@@ -107,6 +109,24 @@ class ChatTemplate:
         if "failed" in answer:
             raise TemplateError(f"the model's chat template {answer['failed']}")
         return answer
+
+
+def _other_forms(messages: Sequence[Message]) -> Iterator[tuple[Message, ...]]:
+    """The same said in ways that stricter templates take."""
+    told = _tell_greeting(messages)
+    merged = (_merge_system(messages), told, None if told is None else _merge_system(told))
+    yield from (form for form in merged if form is not None)
+
+
+def _tell_greeting(messages: Sequence[Message]) -> tuple[Message, ...] | None:
+    """What the assistant said first as part of the system text; None if the user began."""
+    has_system = bool(messages) and messages[0].role == "system"
+    rest = messages[1:] if has_system else messages
+    if not rest or rest[0].role != "assistant":
+        return None
+    system = f"{messages[0].content}\n\n" if has_system else ""
+    greeting = f"{system}You have begun the chat with these words:\n\n{rest[0].content}"
+    return (Message("system", greeting), *rest[1:])
 
 
 def _merge_system(messages: Sequence[Message]) -> tuple[Message, ...] | None:

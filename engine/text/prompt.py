@@ -8,6 +8,7 @@ from typing import Protocol
 
 from engine.data.errors import BadOptionError, ContextLengthError, StopRequested, TemplateError
 from engine.data.events import Notice
+from engine.data.prompt_size import PromptSize
 from engine.data.request import GenerateRequest, Message
 from engine.llama.model import Model
 from engine.llama.vocab import Vocab
@@ -57,6 +58,28 @@ def build_prompt(
     return builder.trimmed(context.length_limit)
 
 
+def prompt_size(
+    request: GenerateRequest,
+    template: ChatTemplate,
+    context: PromptContext,
+    held: Sequence[int],
+    tokenizer: PromptTokenizer,
+    cancelled: Callable[[], bool] = never,
+) -> PromptSize:
+    """What `build_prompt` would make of a request with messages, without the prompt itself."""
+    limit = context.length_limit
+    builder = _Builder(request, template, tokenizer, cancelled)
+    tokens = builder.tokens(request.messages, held)
+    try:
+        if len(tokens) < limit or request.overflow == "refuse":
+            _require_fit(tokens, limit, can_trim=True)
+            return PromptSize(len(tokens), limit)
+        dropped, _left = builder.cut(limit)
+    except ContextLengthError as error:
+        return PromptSize(len(tokens), limit, refused=str(error))
+    return PromptSize(len(tokens), limit, dropped)
+
+
 class _Builder:
     """One request's prompts: of all its messages, or of as many as fit."""
 
@@ -84,7 +107,16 @@ class _Builder:
         return [*tokens, *self._request.continuation]
 
     def trimmed(self, limit: int) -> tuple[list[int], tuple[Notice, ...]]:
-        """Drops the oldest messages until a reply fits: max_tokens or a quarter of the context.
+        """The prompt without the oldest messages, and what is said of that."""
+        dropped, tokens = self.cut(limit)
+        if not dropped:
+            return tokens, ()
+        what = "oldest message was" if dropped == 1 else f"{dropped} oldest messages were"
+        return tokens, (Notice(f"the {what} left out: the chat is longer than the context"),)
+
+    def cut(self, limit: int) -> tuple[int, list[int]]:
+        """How many of the oldest messages go until a reply fits (max_tokens or a quarter of the
+        context), and the tokens of the rest.
 
         Fewer messages are fewer tokens, so the place of the cut is found by halving.
         """
@@ -101,10 +133,7 @@ class _Builder:
         dropped = cuts[bisect_left(cuts[:-1], True, key=fits)]
         tokens = self.tokens(self._left(dropped), ())
         _require_fit(tokens, limit, can_trim=False)
-        if not dropped:
-            return tokens, ()
-        what = "oldest message was" if dropped == 1 else f"{dropped} oldest messages were"
-        return tokens, (Notice(f"the {what} left out: the chat is longer than the context"),)
+        return dropped, tokens
 
     def _left(self, dropped: int) -> Sequence[Message]:
         messages = self._request.messages

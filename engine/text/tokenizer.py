@@ -113,10 +113,11 @@ class PromptTokenizer:
                 text = text.lstrip(_WHITE_SPACE)
             if after is not None and self.vocab.takes_space(after)[0]:
                 text = text.rstrip(_WHITE_SPACE)
-            found += self._cut(text, cancelled)
+            found += self.cut(text, cancelled)
         return found
 
-    def _cut(self, text: str, cancelled: Callable[[], bool]) -> tuple[int, ...]:
+    def cut(self, text: str, cancelled: Callable[[], bool] = never) -> tuple[int, ...]:
+        """Tokens of a text that stands alone. StopRequested when cancelled."""
         known = self._known.get(text)
         if known is not None:
             return known

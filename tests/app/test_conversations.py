@@ -94,14 +94,25 @@ def test_deleting_can_be_undone_until_the_next_start(store: Conversations, path:
     again.close()
 
 
-def test_cut_removes_a_message_and_what_follows(store: Conversations) -> None:
+def test_deleting_a_message_takes_what_follows_until_the_next_start(
+    store: Conversations, path: Path
+) -> None:
     conversation = store.create("x").id
     ids = [store.add_user(conversation, str(number)) for number in range(4)]
     other = store.add_user(store.create("y").id, "stays")
-    store.cut(conversation, ids[2])
+    assert store.count_below(ids[2]) == 2
+    assert store.delete(ids[2]) == 2
     assert [message.id for message in store.messages(conversation)] == ids[:2]
     assert store.conversation_of(other) is not None
     assert store.conversation_of(ids[3]) is None
+    assert store.restore(ids[3]) is None  # it went along with the one before it
+    assert store.restore(ids[2]) == conversation
+    assert [message.id for message in store.messages(conversation)] == ids
+    store.delete(ids[2])
+    again = Conversations(path)
+    assert again.restore(ids[2]) is None
+    assert [message.id for message in again.messages(conversation)] == ids[:2]
+    again.close()
 
 
 def test_a_change_that_fails_half_way_loses_nothing(store: Conversations) -> None:
@@ -111,7 +122,7 @@ def test_a_change_that_fails_half_way_loses_nothing(store: Conversations) -> Non
     store.save_reply(reply, "the old reply", [], {}, streaming=False)
 
     with pytest.raises(sqlite3.IntegrityError), store.atomic():
-        store.cut(conversation, reply)
+        store.delete(reply)
         store.start_reply(conversation + 1)  # no such conversation
 
     kept = [message.content for message in store.messages(conversation)]

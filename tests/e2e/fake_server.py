@@ -16,6 +16,7 @@ from app.preferences import View
 from app.run import serve
 from app.services import Application
 from app.settings import Settings
+from app.torch_install import Installer
 from engine.data.folders import DataFolder
 from tests.fakes_engine import FakeEngine
 from tests.fakes_models import FakeDownloads, FakeModels
@@ -32,6 +33,8 @@ def reset(services: Services) -> None:
         services.chat.delete(conversation["id"])
     for download in services.downloads.jobs():
         services.downloads.dismiss(download.id)
+    for preset in services.presets.file.current.items:
+        services.presets.file.delete(preset.name)
     services.preferences.set_settings(asdict(Settings()))
     services.preferences.set_view(asdict(View()))
     load_first(services)
@@ -71,11 +74,19 @@ def listen(services: Services) -> None:
                 print(answer, flush=True)
 
 
+def installer(folder: DataFolder) -> Installer:
+    """torch is missing while the data folder has a file of that name, and is then installed."""
+    mark = folder.root / "torch-is-missing"
+    command = (sys.executable, "-m", "tests.scripted_installer", str(mark))
+    return Installer(command, lambda: "training needs `torch`." if mark.exists() else "")
+
+
 def main() -> None:
     port, folder = int(sys.argv[1]), DataFolder(Path(sys.argv[2]))
     pace = float(sys.argv[3]) if len(sys.argv) > 3 else 400.0
     trainer = (sys.executable, "-m", "tests.scripted_trainer")
-    application = Application(FakeEngine(pace), FakeModels(), FakeDownloads(), folder, trainer)
+    engine, models, downloads = FakeEngine(pace), FakeModels(), FakeDownloads()
+    application = Application(engine, models, downloads, folder, trainer, installer(folder))
     application.load_last()
     threading.Thread(target=listen, args=(application.services,), daemon=True).start()
     serve(application, "127.0.0.1", port)

@@ -131,6 +131,7 @@ class SharedPage:
         load(self._page, self._site.url)
         drawn = "document.querySelector('#drafter-box .box-value').textContent === 'n-gram lookup'"
         self._page.wait_for_function(drawn)
+        self._page.wait_for_selector("#context-meter")
         if not self._first_look:
             self._first_look = self._page.evaluate(LOOK)
         self._page.wait_for_function(LOOKS_LIKE, arg=self._first_look)

@@ -229,7 +229,14 @@ def test_downloads_show_progress_and_survive_a_reload(page: Page) -> None:
 
 def test_log_and_legend(page: Page) -> None:
     page.click("#open-log")
-    expect(page.locator("#log-lines")).to_contain_text("loaded meta data")
+    loaded = page.get_by_text("loaded meta data")
+    expect(loaded).to_be_visible()
+    page.select_option("#log-level", "30")
+    expect(loaded).to_be_hidden()
+    expect(page.locator("#log-lines .level-30")).to_be_visible()
+    page.select_option("#log-level", "40")
+    expect(page.locator(".log-nothing")).to_have_text("No line of this level so far.")
+    page.select_option("#log-level", "0")
     page.keyboard.press("Escape")
     page.click("#open-legend")
     expect(page.locator("#legend-list")).to_contain_text("mean accepted length")
@@ -246,6 +253,27 @@ def test_narrow_page_has_drawers_and_no_sideways_scroll(page: Page) -> None:
     expect(page.locator("#panel h2")).to_be_in_viewport()
     page.get_by_role("button", name="Close live figures").click()
     expect(page.locator("#open-panel")).to_be_focused()
+
+
+@pytest.mark.parametrize(("width", "height"), [(380, 800), (720, 450)])
+def test_the_head_leaves_a_small_page_to_the_chat(page: Page, width: int, height: int) -> None:
+    """A phone, and 1440 by 900 at twice its size. What the colours mean is still there."""
+    ask(page, "markdown please")
+    page.set_viewport_size({"width": width, "height": height})
+    head = page.locator(".head").bounding_box()
+    assert head is not None
+    assert head["height"] < 0.15 * height
+    for word in ("accepted", "correction", "bonus", "plain"):
+        mark = page.locator("#key").get_by_text(word)
+        expect(mark).to_be_in_viewport()
+        assert mark.evaluate("one => one.scrollWidth <= one.clientWidth"), word
+    page.click("#open-pair")
+    choose(page, "#drafter-box", "recycle")
+    page.keyboard.press("Escape")
+    page.click("#load")
+    expect(page.locator("#pair .engine-status.ready")).to_contain_text("Token recycling")
+    page.keyboard.press("Escape")
+    expect(page.locator("#pair-value")).to_contain_text("n-gram lookup + Token recycling")
 
 
 def test_every_control_has_a_name(page: Page) -> None:
@@ -275,14 +303,15 @@ def test_a_drafter_keeps_its_own_settings(page: Page) -> None:
     expect(nodes).to_have_value("64")
 
 
-def test_what_an_incomplete_reply_replaced_is_offered_and_comes_back(page: Page) -> None:
+def test_an_edit_that_fails_leaves_the_version_before(page: Page) -> None:
     ask(page, "first 30 tokens")
     first = page.locator(".message.user").first
     first.hover()
     first.get_by_role("button", name="Edit and send again").click()
     page.fill(".edit-box", "die, please")
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Bring it back").click()
+    expect(page.locator(".note.error")).to_be_visible()
+    first.get_by_role("button", name="Version before").click()
     expect(page.locator(".user-text")).to_have_text("first 30 tokens")
     assert token_count(finished(page)) == 30
     expect(page.locator(".message")).to_have_count(2)

@@ -127,13 +127,15 @@ def test_routes_are_for_open_pages_only(page: Page, watch: Watch) -> None:
             word: await status(`chats/export?session=${session}&format=json&chat=%C2%B2`),
             post: await status("chats/import?session=x&name=y", post),
             bad: await status(`chats/import?session=${session}&name=y`, post),
+            card: await status("presets/import?session=x&name=y", post),
+            nobody: await status(`presets/import?session=${session}&name=y`, post),
           };
         }""",
         json.loads(session) if session.startswith('"') else session,
     )
     expected = {"own": 200, "none": 403, "form": 400, "chat": 400, "word": 400}
-    assert statuses == expected | {"post": 403, "bad": 400}
-    refused(watch, 6)
+    assert statuses == expected | {"post": 403, "bad": 400, "card": 403, "nobody": 400}
+    refused(watch, 8)
 
 
 def test_the_command_works_beside_the_page(page: Page, site: FakeSite, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.data.device import Room
 from engine.data.folders import DataFolder
 from engine.data.request import LoadRequest
 from engine.llama.abort import AbortFlag
@@ -87,7 +88,9 @@ def test_the_first_turn_is_not_counted_and_a_slow_one_is_nothing() -> None:
 def load_plan(
     target: Path, folder: DataFolder, library: Library, context_length: int = 4096
 ) -> LoadPlan:
-    return Loader(library, folder).plan(LoadRequest(str(target), context_length=context_length), 0)
+    return Loader(library, folder).plan(
+        LoadRequest(str(target), context_length=context_length), Room(0)
+    )
 
 
 def test_attention_is_measured_once_and_only_where_it_fits(

@@ -44,10 +44,14 @@ def load(folder: DataFolder, project: str = GOOD, user: str | None = None) -> Ca
 
 def test_the_projects_catalogue_is_valid(folder: DataFolder) -> None:
     catalogue = Catalogue.load(folder)
-    assert len(catalogue.entries) >= 18
+    assert len(catalogue.entries) >= 40
+    assert len({entry.hub for entry in catalogue.entries if entry.hub}) == sum(
+        entry.hub is not None for entry in catalogue.entries
+    )
     by_id = {entry.id: entry for entry in catalogue.entries}
     for entry in catalogue.entries:
         assert entry.context > 0
+        assert not (entry.bytes and entry.about_bytes), entry.id
         assert set(entry.drafters) <= set(by_id), entry.id
         for drafter in entry.drafters:
             assert by_id[drafter].tokenizer == entry.tokenizer, (entry.id, drafter)
@@ -98,6 +102,8 @@ BAD = {
     "bytes as bool": (GOOD + "bytes = true\n", r"bytes must be a whole number"),
     "context": (GOOD + 'context = "8k"\n', r"context must be a whole number"),
     "sha256": (GOOD + 'sha256 = "abc"\n', "sha256 must be 64 hexadecimal digits"),
+    "about_gib": (GOOD + 'about_gib = "4"\n', "about_gib must be a number of GiB"),
+    "unverified": (GOOD + 'unverified = ["name"]\n', "unverified must be some of licence, context"),
     "drafters": (GOOD + "drafters = [1]\n", "drafters must be a list of texts"),
     "no source": (GOOD.partition("hub =")[0], "needs a source"),
     "hub is no table": (re.sub("hub = .*", 'hub = "x"', GOOD), "hub must be a table"),

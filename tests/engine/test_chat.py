@@ -58,6 +58,21 @@ def test_a_refused_system_message_goes_into_the_first_user_message() -> None:
     assert render(GEMMA).startswith("<s><start_of_turn>user\nBe brief.\n\nHi<end_of_turn>\n")
 
 
+def test_a_refused_greeting_goes_into_the_system_text() -> None:
+    greeting, user = Message("assistant", "Welcome."), Message("user", "Hi")
+    told = "You have begun the chat with these words:\n\nWelcome.\n\nHi<end_of_turn>"
+    assert told in render(GEMMA, (greeting, user))
+    with_system = render(GEMMA, (Message("system", "Be brief."), greeting, user))
+    assert f"user\nBe brief.\n\n{told}" in with_system
+
+
+def test_a_template_that_takes_a_greeting_gets_it_as_a_message() -> None:
+    source = "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}"
+    template = ChatTemplate(source, "", "")
+    chat = (Message("assistant", "Welcome."), Message("user", "Hi"))
+    assert template.render(chat) == "assistant:Welcome.;user:Hi;"
+
+
 def test_a_refusal_for_another_reason_is_told() -> None:
     with pytest.raises(TemplateError, match="Roles must alternate"):
         render(GEMMA, (Message("user", "a"), Message("user", "b")))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.data.device import Room
 from engine.files.gguf import GgufInfo, inspect
 from engine.models.memory import DEFAULT_CONTEXT, ModelPlan, estimate
 from engine.serving.context_choice import THINKING_CONTEXT, usual_context
@@ -24,7 +25,7 @@ def info(tmp_path_factory: pytest.TempPathFactory) -> GgufInfo:
 
 
 def chosen(info: GgufInfo, free: int = PLENTY) -> int:
-    return usual_context([ModelPlan(info)], free)
+    return usual_context([ModelPlan(info)], Room(free))
 
 
 def test_a_model_that_thinks_gets_more_where_there_is_memory(info: GgufInfo) -> None:

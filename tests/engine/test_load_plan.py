@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.data.device import Room
 from engine.data.errors import IncompatiblePairError, UnknownModelError
 from engine.data.folders import DataFolder
 from engine.data.request import LoadRequest
@@ -25,8 +26,8 @@ from tests.tiny_gguf import write_tiny_gguf
 def test_a_context_beyond_the_trained_one_is_told(library: Library, tmp_path: Path) -> None:
     path = write_tiny_gguf(tmp_path / "tiny.gguf", context=256)
     loader = Loader(library, DataFolder(tmp_path / "data"))
-    assert loader.plan(LoadRequest(str(path), context_length=256), 0).notices == ()
-    (notice,) = loader.plan(LoadRequest(str(path), context_length=257), 0).notices
+    assert loader.plan(LoadRequest(str(path), context_length=256), Room(0)).notices == ()
+    (notice,) = loader.plan(LoadRequest(str(path), context_length=257), Room(0)).notices
     assert "257" in notice and "256" in notice
 
 
@@ -38,13 +39,13 @@ def test_eagle_layers_are_checked_and_counted_before_anything_is_read(
     loader = Loader(library, DataFolder(tmp_path / "data"))
     sizes = EagleSizes(info.embedding_length, info.vocabulary_size)
     layer = write_eagle(tmp_path / "layer", sizes)
-    plan = loader.plan(LoadRequest(str(path), f"eagle:tree=8:{layer}", context_length=256), 0)
+    plan = loader.plan(LoadRequest(str(path), f"eagle:tree=8:{layer}", context_length=256), Room(0))
     assert layer / "model.safetensors" in [file.path for file in plan.files]
     with pytest.raises(IncompatiblePairError, match="hidden size of 32"):
         other = write_eagle(tmp_path / "other", EagleSizes(32, info.vocabulary_size))
-        loader.plan(LoadRequest(str(path), f"eagle:{other}"), 0)
+        loader.plan(LoadRequest(str(path), f"eagle:{other}"), Room(0))
     with pytest.raises(UnknownModelError, match="no eagle heads"):
-        loader.plan(LoadRequest(str(path), "eagle"), 0)
+        loader.plan(LoadRequest(str(path), "eagle"), Room(0))
 
 
 def test_memory_of_an_eagle_layer(library: Library, tmp_path: Path) -> None:

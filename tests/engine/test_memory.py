@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.data.device import Device, Room, used_devices
 from engine.files.gguf import GgufInfo, inspect
-from engine.models.memory import ModelPlan, check_fit, estimate, free_ram
+from engine.models.fit import check_fit
+from engine.models.memory import ModelPlan, estimate, free_ram
 from tests.tiny_gguf import write_tiny_gguf
 
 MIB = 1 << 20
@@ -101,40 +103,69 @@ def test_context_zero_is_the_models_own(qwen: GgufInfo) -> None:
 
 def test_enough_memory_is_ok_and_little_is_a_warning(qwen: GgufInfo) -> None:
     needed = estimate(ModelPlan(qwen), 4096).total
-    assert check_fit([ModelPlan(qwen)], 4096, needed * 2).level == "ok"
-    report = check_fit([ModelPlan(qwen)], 4096, int(needed * 1.05))
+    assert check_fit([ModelPlan(qwen)], 4096, Room(needed * 2)).level == "ok"
+    report = check_fit([ModelPlan(qwen)], 4096, Room(int(needed * 1.05)))
     assert report.level == "warn"
     assert "little is left" in report.message
 
 
 def test_a_refusal_names_the_context_that_fits(qwen: GgufInfo) -> None:
     free = estimate(ModelPlan(qwen), 8192).total
-    report = check_fit([ModelPlan(qwen)], 32_768, free)
+    report = check_fit([ModelPlan(qwen)], 32_768, Room(free))
     assert (report.level, report.largest_context) == ("refuse", 8192)
     assert report.message == (
-        "needs 1.3 GB, 1.0 GB are free: a context of 8,192 instead of 32,768 would fit"
+        "needs 1.3 GB of RAM, 1.0 GB are free: a context of 8,192 instead of 32,768 would fit"
     )
 
 
 def test_a_refusal_proposes_to_leave_the_drafter(qwen: GgufInfo) -> None:
     alone = estimate(ModelPlan(qwen), 512).total
-    report = check_fit([ModelPlan(qwen), ModelPlan(qwen)], 4096, int(1.1 * alone))
+    report = check_fit([ModelPlan(qwen), ModelPlan(qwen)], 4096, Room(int(1.1 * alone)))
     assert report.message.endswith("Qwen alone would fit, without a drafter model")
 
 
 def test_a_refusal_proposes_another_quantisation(qwen: GgufInfo) -> None:
     large = replace(qwen, parameters=7_600_000_000, bytes=15_200_000_000)
-    report = check_fit([ModelPlan(large)], 4096, 8_000_000_000)
+    report = check_fit([ModelPlan(large)], 4096, Room(8_000_000_000))
     assert "a Q4_K_M file of Qwen (about 4.6 GB) would fit" in report.message
-    tiny_room = check_fit([ModelPlan(qwen)], 4096, 100_000_000)
+    tiny_room = check_fit([ModelPlan(qwen)], 4096, Room(100_000_000))
     assert tiny_room.message.endswith("choose a smaller model, or one with fewer bits per weight")
     assert tiny_room.largest_context == 0
 
 
 def test_the_tighter_memory_decides(qwen: GgufInfo) -> None:
-    report = check_fit([ModelPlan(qwen, -1)], 4096, free_ram=10**11, device_memory=500_000_000)
+    report = check_fit([ModelPlan(qwen, -1)], 4096, Room(10**11, 500_000_000))
     assert (report.level, report.free) == ("refuse", 500_000_000)
     assert report.to_json()["level"] == "refuse"
+
+
+def test_a_card_that_is_full_proposes_fewer_layers(qwen: GgufInfo) -> None:
+    on_card = estimate(ModelPlan(qwen, -1), 4096)
+    report = check_fit([ModelPlan(qwen, -1)], 4096, Room(10**11, int(0.9 * on_card.device)))
+    assert report.level == "refuse" and report.gpu_layers is not None
+    layers = report.gpu_layers
+    assert 0 < layers < qwen.block_count
+    fits = estimate(ModelPlan(qwen, layers), 4096).device
+    more = estimate(ModelPlan(qwen, layers + 1), 4096).device
+    assert fits <= report.free < more
+    assert report.message.startswith("needs 0.9 GB on the graphics card, 0.8 GB are free: ")
+    assert f"{layers} of its 24 layers there (GPU layers) would fit" in report.message
+    nothing = check_fit([ModelPlan(qwen, -1)], 4096, Room(10**11, 1_000_000))
+    assert nothing.message.endswith("running it on the CPU (GPU layers 0) would fit")
+
+
+def test_a_card_gets_back_what_the_present_load_has_of_it(qwen: GgufInfo) -> None:
+    loaded = estimate(ModelPlan(qwen, -1), 4096)
+    free = Room(10**11, loaded.device // 2)
+    assert check_fit([ModelPlan(qwen, -1)], 4096, free).level == "refuse"
+    assert check_fit([ModelPlan(qwen, -1)], 4096, free + Room(0, loaded.device)).level == "ok"
+
+
+def test_an_integrated_card_counts_only_where_there_is_no_other() -> None:
+    card, chip = Device("Vulkan0", "a card", 8, 8), Device("Vulkan1", "a chip", 16, 16)
+    assert used_devices([(chip, True), (card, False)]) == (card,)
+    assert used_devices([(chip, True)]) == (chip,)
+    assert used_devices([]) == ()
 
 
 def test_free_ram_is_positive() -> None:

@@ -186,7 +186,7 @@ def test_classes_of_a_real_target_are_apart_and_begin_with_one(
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("flash_attention", [True, False])
+@pytest.mark.parametrize("flash_attention", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_classes_of_the_starter_hold_for_many_rows(starter: Model, flash_attention: bool) -> None:
     """Weights with few bits hide most differences from the logits: those of a class must agree
     wherever else they are tried, row after row."""

@@ -35,7 +35,7 @@ QUESTIONS = (
 SAMPLINGS = (SamplingParams(), SamplingParams(temperature=0.8, top_k=40, seed=5))
 CHAINS = ("ngram", "early-exit:skip=12+16", "first(ngram,early-exit:skip=12+16)")
 TREES = ("recycle:tree=12", "union(ngram,early-exit:skip=12+16)")
-USUAL = (CHAINS[2], TREES[1])
+USUAL = (TREES[1],)
 """The default run has these, the slow one all of them; the contract has every drafter."""
 MODES: tuple[Speculate, ...] = ("always", "auto")
 TOKENS, STOP_AT = 24, 3

@@ -167,7 +167,9 @@ def wait_for_training(process: subprocess.Popen[str]) -> None:
         pass
 
 
-@pytest.mark.parametrize("killed", [True, False], ids=["killed", "terminated"])
+@pytest.mark.parametrize(
+    "killed", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["killed", "terminated"]
+)
 def test_a_training_that_was_ended_goes_on_whatever_was_collected_since(
     tmp_path: Path, killed: bool
 ) -> None:

@@ -27,14 +27,12 @@ def main() -> None:
         tokens = [[word, "p", None, 0.5, None, None] for word in words]
         half = len(words) // 2
         store.save_reply(reply, "".join(words[:half]), tokens[:half], {}, True)
-        with store.atomic():
-            store.save_reply(reply, "".join(words), tokens, {"finish": "eos"}, False)
-            store.settle(reply)
+        store.save_reply(reply, "".join(words), tokens, {"finish": "eos"}, False)
         print(json.dumps({"reply": reply, "text": "".join(words)}), flush=True)
         if number % 5 == 0:  # as "write this reply again"
-            with store.atomic():
-                store.cut(conversation, reply)
-                store.start_reply(conversation)
+            message = store.message(reply)
+            assert message is not None
+            store.start_reply(conversation, message.parent)
             print(json.dumps({"again": reply}), flush=True)
 
 

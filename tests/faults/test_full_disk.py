@@ -101,7 +101,7 @@ def test_the_page_starts_on_a_full_disk_and_shows_what_there_is(site: FakeSite) 
     caller = ready_caller(site.port)
     assert reply_of(caller, conversation)["content"] == reply["content"]
     assert reply_of(caller, long["conversation"])["streaming"] is False
-    refused = caller.ask("send", conversation=None, text="x" * 100_000)["error"]
+    refused = caller.ask("send", conversation=None, text="x" * 200_000)["error"]
     assert refused["kind"] == "StorageError" and "space" in refused["message"]
 
 
@@ -114,7 +114,7 @@ def test_a_disk_without_any_room_is_one_line(tmp_path: Path) -> None:
 
 FULL_START = """
 import resource, sys
-resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_FSIZE, (80_000, resource.RLIM_INFINITY))
 from tests.e2e.fake_server import main
 main()
 """

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,10 @@ from app.conversations import Conversations
 from app.loading import Loading
 from app.names import Names
 from app.preferences import PreferencesFile
+from app.presets import PresetsFile
 from app.session import Sessions
 from app.task import Task, TaskState
+from app.wire import WireToken
 from engine.data.errors import RequestError
 from engine.data.loaded import LoadedSummary
 from engine.data.request import LoadRequest
@@ -85,11 +88,19 @@ class Watched(Conversations):
     look: Callable[[int], bool]
     seen: list[bool]
 
-    def settle(self, reply: int) -> None:
-        super().settle(reply)
-        conversation = self.conversation_of(reply)
+    def save_reply(
+        self,
+        message: int,
+        content: str,
+        tokens: Sequence[WireToken],
+        details: dict[str, Any],
+        streaming: bool,
+    ) -> None:
+        super().save_reply(message, content, tokens, details, streaming)
+        conversation = self.conversation_of(message)
         assert conversation is not None
-        self.seen.append(self.look(conversation))
+        if not streaming:
+            self.seen.append(self.look(conversation))
 
 
 def test_a_reply_is_over_when_the_next_message_may_be_sent(tmp_path: Path) -> None:
@@ -97,8 +108,8 @@ def test_a_reply_is_over_when_the_next_message_may_be_sent(tmp_path: Path) -> No
     preferences = PreferencesFile(tmp_path / "p.json")
     names = Names(lambda _news: None)
     Loading(engine, preferences, sessions, names).start("starter", ())
-    store = Watched(tmp_path / "c.sqlite3")
-    chat, session = Chat(engine, store, preferences, sessions, names), sessions.create()
+    store, presets = Watched(tmp_path / "c.sqlite3"), PresetsFile(tmp_path / "presets.json")
+    chat, session = Chat(engine, store, preferences, sessions, names, presets), sessions.create()
     store.seen = []
 
     def is_streaming(conversation: int) -> bool:

@@ -27,7 +27,8 @@ export function newPage() {
 
 export function press(element, key, more = {}) {
   const event = new window.Event("keydown", { bubbles: true, cancelable: true });
-  Object.assign(event, { key, shiftKey: false, isComposing: false, keyCode: 0, ...more });
+  const held = { shiftKey: false, ctrlKey: false, metaKey: false, altKey: false };
+  Object.assign(event, { key, ...held, repeat: false, isComposing: false, keyCode: 0, ...more });
   element.dispatchEvent(event);
   return event;
 }

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.data.errors import StopRequested
+from engine.data.rounds import CopySource
 from engine.drafters.copying.evidence import Continuation, Evidence
 
 LONGEST_MATCH = 32
@@ -73,8 +74,18 @@ class EarlierIndex:
         between = np.array([_BETWEEN], np.int32)
         self._tokens = np.concatenate([part for text in texts for part in (text, between)])
         reversed_ = np.ascontiguousarray(self._tokens[::-1])
+        self._starts = np.cumsum([0, *(len(text) + 1 for text in texts)])
         self._order = _suffix_order(reversed_)
         self._first = reversed_[self._order]
+
+    @property
+    def tokens(self) -> NDArray[np.int32]:
+        return self._tokens
+
+    def source(self, place: int) -> CopySource:
+        """Of a place among all tokens: which text it is in, and where there."""
+        text = int(np.searchsorted(self._starts, place, side="right")) - 1
+        return CopySource(text, place - int(self._starts[text]))
 
     @property
     def bytes(self) -> int:
@@ -92,7 +103,7 @@ class EarlierIndex:
             return None
         after = len(self._tokens) - self._order[start:end]
         after.sort()
-        return EarlierCursor(self._tokens, length, after[-_MOST_PLACES:])
+        return EarlierCursor(self, length, after[-_MOST_PLACES:])
 
     def _narrowed(self, start: int, end: int, depth: int, token: int) -> tuple[int, int]:
         """Of the positions in the range, all the same for `depth` tokens, those with `token`."""
@@ -108,8 +119,9 @@ class EarlierIndex:
 class EarlierCursor:
     """See CopyCursor. after: positions behind the match, ascending."""
 
-    def __init__(self, tokens: NDArray[np.int32], length: int, after: NDArray[np.int32]) -> None:
-        self._tokens = tokens
+    def __init__(self, index: EarlierIndex, length: int, after: NDArray[np.int32]) -> None:
+        self._index = index
+        self._tokens = index.tokens
         self._length = length
         self._after = after
 
@@ -117,12 +129,18 @@ class EarlierCursor:
         column = self._tokens[self._after]
         if len(column) == 1:  # most often
             token = int(column[0])
-            return () if token == _BETWEEN else (Continuation(token, self._evidence(1, 1)),)
-        column = column[column != _BETWEEN]
-        tokens, last, counts = np.unique(column[::-1], return_index=True, return_counts=True)
+            if token == _BETWEEN:
+                return ()
+            return (Continuation(token, self._evidence(1, 1), int(self._after[0])),)
+        places = self._after[column != _BETWEEN][::-1]
+        column = self._tokens[places]
+        tokens, last, counts = np.unique(column, return_index=True, return_counts=True)
         order = np.lexsort((last, -counts)).tolist()
         return [
-            Continuation(int(tokens[i]), self._evidence(int(counts[i]), len(column))) for i in order
+            Continuation(
+                int(tokens[i]), self._evidence(int(counts[i]), len(column)), int(places[last[i]])
+            )
+            for i in order
         ]
 
     def _evidence(self, count: int, total: int) -> Evidence:
@@ -131,6 +149,9 @@ class EarlierCursor:
     def advance(self, token: int) -> None:
         self._after = self._after[self._tokens[self._after] == token] + 1
         self._length += 1
+
+    def source(self, one: Continuation) -> CopySource:
+        return self._index.source(one.at)
 
 
 def _suffix_order(tokens: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -9,10 +9,11 @@ probability that goes with each kind of evidence is learned.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from engine.control.rejection_odds import RejectionOdds
+from engine.data.rounds import CopySource
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,14 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
+    """at: where the token stands, in what the cursor reads; of several places, the last one known.
+
+    Two that say the same of what follows are equal wherever they read it.
+    """
+
     token: int
     evidence: Evidence
+    at: int = field(compare=False)
 
 
 class CopyCursor(Protocol):
@@ -40,6 +47,8 @@ class CopyCursor(Protocol):
     def advance(self, token: int) -> None:
         """The draft goes on with this token; with another one than followed, nothing is known."""
         ...
+
+    def source(self, one: Continuation) -> CopySource: ...
 
 
 _LENGTHS = (3, 4, 6, 9, 17)

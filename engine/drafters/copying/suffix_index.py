@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.data.rounds import CopySource
 from engine.drafters.copying.evidence import Continuation, Evidence
 
 _MOST_RENEWED = 64
@@ -73,7 +74,8 @@ class SuffixIndex:
             following.items(), key=lambda item: (-counts[item[1]], -self._last_end[item[1]])
         )
         return [
-            Continuation(token, Evidence(length, counts[after], total)) for token, after in ordered
+            Continuation(token, Evidence(length, counts[after], total), self._last_end[after] - 1)
+            for token, after in ordered
         ]
 
     def step(self, state: int, token: int) -> int:
@@ -161,3 +163,6 @@ class SuffixCursor:
         if self._state >= 0:
             self._state = self._index.step(self._state, token)
             self._length += 1
+
+    def source(self, one: Continuation) -> CopySource:
+        return CopySource(None, one.at)

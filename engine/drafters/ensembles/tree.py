@@ -8,10 +8,12 @@ point masses; sampled ones get a second draw without replacement (Chen et al. 20
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.data.errors import BadOptionError
+from engine.data.rounds import CopySource
 from engine.drafters.base import Drafter, DraftRound, StepDrafter
 from engine.drafters.ensembles.group import Group
 from engine.drafters.ensembles.group_kind import GroupKind
@@ -54,7 +56,8 @@ class TreeDrafter(Group):
     def propose(self, round_: DraftRound) -> Proposal:
         self.open_round(round_)
         member, policy = self._member, round_.policy
-        if not member.start(round_) or not policy.may_start():
+        asked = replace(round_, copied=partial(self._copied, round_))
+        if not member.start(asked) or not policy.may_start():
             return EMPTY_PROPOSAL
         tokens: list[int] = []
         distributions: list[Distribution | None] = []
@@ -82,6 +85,13 @@ class TreeDrafter(Group):
             member.advance(token)
             path_probability *= confidence
         return self._tree(round_, tokens, distributions, siblings)
+
+    def _copied(
+        self, round_: DraftRound, drafter: str, path: tuple[int, ...], source: CopySource
+    ) -> None:
+        """What its member proposes is proposed under the tree's name."""
+        if drafter == self._member.name:
+            round_.copied(self.name, path, source)
 
     def _next_best(self, token: int, parent: int, path_probability: float) -> list[_Sibling]:
         return [

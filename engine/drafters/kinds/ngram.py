@@ -58,6 +58,8 @@ class NgramDrafter:
         self._source: _Source | None = None  # of this draft
         self._next: Sequence[Continuation] = ()
         self._draft_probability = 1.0  # of the whole draft so far
+        self._path: tuple[int, ...] = ()  # of this draft
+        self._round: DraftRound | None = None
         self._tried: list[_Tried] = []
 
     @property
@@ -100,6 +102,7 @@ class NgramDrafter:
         self._index.extend(round_.context)
         self._tried = []
         self._draft_probability = 1.0
+        self._path, self._round = (), round_
         self._chat.cursor = self._index.cursor()
         self._others.cursor = None
         if self._earlier is not None:
@@ -119,6 +122,7 @@ class NgramDrafter:
         return probability if self._draft_probability * probability >= LOWEST_PROBABILITY else None
 
     def distribution(self) -> Distribution:
+        self._note(self._next[:1])
         return Distribution.point_mass(self._next[0].token)
 
     def advance(self, token: int) -> None:
@@ -128,6 +132,7 @@ class NgramDrafter:
         likely = self._next[0]
         self._tried.append(_Tried(source, likely.token, likely.evidence))
         self._draft_probability *= source.confidence.estimate(likely.evidence)
+        self._path = (*self._path, token)
         source.cursor.advance(token)
         self._next = source.cursor.continuations()
 
@@ -135,7 +140,15 @@ class NgramDrafter:
         source = self._source
         if source is None:
             return ()
+        self._note(self._next[:count])
         return [(one.token, source.confidence.estimate(one.evidence)) for one in self._next[:count]]
+
+    def _note(self, offered: Sequence[Continuation]) -> None:
+        if self._round is None or self._source is None or self._source.cursor is None:
+            return
+        for one in offered:
+            source = self._source.cursor.source(one)
+            self._round.copied(self.name, (*self._path, one.token), source)
 
     def predictions(self) -> Sequence[MemberPrediction]:
         return ()

@@ -14,6 +14,8 @@ const found = (...titles) => ({
 });
 const titles = () =>
   [...list.querySelectorAll(".conversation")].map(({ textContent }) => textContent);
+const buttonOf = (number, name) =>
+  list.querySelectorAll("li")[number].querySelector(`.icon-button[title^="${name}"]`);
 const renameBox = () => list.querySelector(".rename");
 
 function search(text) {
@@ -22,7 +24,7 @@ function search(text) {
 }
 
 function rename(number) {
-  list.querySelectorAll("li")[number].querySelectorAll(".icon-button")[0].click();
+  buttonOf(number, "Rename").click();
   return renameBox();
 }
 
@@ -101,7 +103,7 @@ test("a title is sent once, by Enter or by leaving, and not at all by Escape", a
 
 test("two quick clicks delete once; the page moves on only if the chat is still shown", async () => {
   current = 1;
-  const remove = list.querySelectorAll("li")[0].querySelectorAll(".icon-button")[1];
+  const remove = buttonOf(0, "Delete");
   remove.click();
   remove.click();
   current = 2;

@@ -1,0 +1,1 @@
+"""Character cards: read from files of three forms, and what becomes of them in a chat."""
