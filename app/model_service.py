@@ -25,9 +25,10 @@ from engine.models.entry import HUB_PREFIX, HubSource, ModelEntry, parse_hub_ref
 from engine.models.fit import check_fit
 from engine.models.library import KnownModel, known_models
 from engine.models.locate import locate
-from engine.models.memory import ModelPlan, default_context, free_ram
+from engine.models.memory import ModelPlan, free_ram
 from engine.models.pair import check_files
 from engine.models.trained import TrainedDrafter, model_sha256, trained_drafters
+from engine.serving.context_choice import usual_context
 from engine.train.corpus.collection import corpus_folder
 from engine.train.corpus.disk import estimated_bytes
 from engine.train.corpus.settings import CollectSettings
@@ -143,12 +144,12 @@ class LibraryModelService:
         models = [request.target, *(name for name in map(_model_of, drafters) if name)]
         catalogue = Catalogue.load(self._folder)
         infos = [inspect(locate(name, catalogue, self._folder).path) for name in models]
-        context = request.context_length or default_context(infos[0])
         cards = loaded.cards if loaded is not None else ()
         layers = request.gpu_layers if cards else 0
         plans = [ModelPlan(info, layers, swa_full=False) for info in infos]
         free = Room(free_ram(), sum(card.free_bytes for card in cards))
-        report = check_fit(plans, context, free + (loaded.room if loaded is not None else Room(0)))
+        free += loaded.room if loaded is not None else Room(0)
+        report = check_fit(plans, request.context_length or usual_context(plans, free), free)
         return report.message if report.level == "warn" else ""
 
     def hidden_size(self, model: str) -> int:

@@ -10,6 +10,10 @@ from typing import Any
 from app.settings import Settings, settings_from_json
 from engine.files.stored import read_stored, write_stored
 
+_ONCE_LONGEST = 1024
+"""The longest reply in files from before the thinking budget, where nothing else was chosen: it
+ended many a thought before any answer."""
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -84,6 +88,8 @@ class PreferencesFile:
 def _parse(data: Any) -> Preferences:
     known = {item.name for item in fields(Settings)}
     stored = {name: value for name, value in data["settings"].items() if name in known}
+    if "thinking_budget" not in stored and stored.get("max_tokens") == _ONCE_LONGEST:
+        del stored["max_tokens"]
     target, drafters = data["target"], data["drafters"]
     named = isinstance(drafters, list) and all(isinstance(one, str) for one in drafters)
     if not named or not isinstance(target, str | None):

@@ -10,7 +10,6 @@ from engine.data.errors import BadOptionError
 from engine.data.reasoning import Reasoning, Thinking
 from engine.data.request import (
     CHAT_SAMPLING,
-    LONGEST_REPLY,
     USUAL_NUMERICS,
     Acceptance,
     Coupling,
@@ -42,7 +41,7 @@ _LOADING = LoadRequest(target="")
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Defaults suit a chat. seed None: a new random one for every reply. draft_max None: what
-    suits the way of drafting."""
+    suits the way of drafting. max_tokens None: until the context is full."""
 
     system_prompt: str = ""
     temperature: float = CHAT_SAMPLING.temperature
@@ -52,10 +51,11 @@ class Settings:
     repeat_penalty: float = CHAT_SAMPLING.repeat_penalty
     presence_penalty: float = CHAT_SAMPLING.presence_penalty
     seed: int | None = CHAT_SAMPLING.seed
-    max_tokens: int = LONGEST_REPLY
+    max_tokens: int | None = None
     overflow: Overflow = "refuse"
     thinking: ThinkingChoice = "auto"
     effort: EffortChoice = "auto"
+    thinking_budget: int | None = None
     speculate: Speculate = _DRAFTING.speculate
     draft_max: int | None = _DRAFTING.draft_max
     draft_mode: DraftMode = _DRAFTING.mode
@@ -88,6 +88,7 @@ class Settings:
             copy_from=earlier,
             thinking=self._thinking(reasoning),
             effort=self._effort(reasoning),
+            thinking_budget=self.thinking_budget,
         )
 
     def _thinking(self, reasoning: Reasoning | None) -> Thinking | None:

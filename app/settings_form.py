@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from engine.data.documents import sound
 from engine.data.errors import BadOptionError
+from engine.data.request import LONGEST_REPLY, UNLIMITED
 
 FieldKind = Literal["text", "integer", "number", "choice"]
 FieldGroup = Literal["Reply", "Drafting", "Loading"]
@@ -15,7 +16,10 @@ TEXT_LIMIT = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One row of the settings form. empty: what no entry stands for, "" where one is needed."""
+    """One row of the settings form. empty: what no entry stands for, "" where one is needed.
+
+    suggested: numbers that are offered, any other may be written.
+    """
 
     name: str
     label: str
@@ -27,6 +31,7 @@ class Field:
     step: float | None = None
     choices: tuple[tuple[str, str], ...] = ()
     empty: str = ""
+    suggested: tuple[int, ...] = ()
 
 
 FIELDS = (
@@ -116,10 +121,13 @@ FIELDS = (
         "Longest reply",
         "integer",
         "Reply",
-        "In tokens. A longer reply is cut there.",
+        "In tokens, thoughts included. A reply that is cut there can be continued. Empty: a reply"
+        " may go on until the context is full.",
         1,
         131072,
         1,
+        empty="until the context is full",
+        suggested=(512, 2048, LONGEST_REPLY),
     ),
     Field(
         "overflow",
@@ -154,6 +162,20 @@ FIELDS = (
             ("xhigh", "Very high"),
             ("max", "Most"),
         ),
+    ),
+    Field(
+        "thinking_budget",
+        "Thinking budget",
+        "integer",
+        "Reply",
+        "Tokens that a thought may have; then its end is written for the model, and the answer"
+        " begins. 0: no thoughts, -1: no limit. Empty: 4,096, and at most half of what the context"
+        " has left.",
+        UNLIMITED,
+        131072,
+        1,
+        empty="automatic",
+        suggested=(512, 2048, 8192),
     ),
     Field(
         "speculate",
@@ -217,7 +239,8 @@ FIELDS = (
         "Context size",
         "integer",
         "Loading",
-        "Tokens of conversation the model can see. 0: the model's own, at most 8,192.",
+        "Tokens of conversation the model can see. 0: the model's own, at most 8,192; of a model"
+        " that thinks 16,384, if there is memory for it.",
         0,
         1048576,
         1,

@@ -57,7 +57,7 @@ class WireEncoder:
             emitted.shown,
             KIND_LETTERS[emitted.kind],
             self._index(emitted.drafter),
-            _short(emitted.p),
+            None if emitted.forced else _short(emitted.p),
             _short(emitted.q),
             emitted.depth,
         ]

@@ -46,6 +46,7 @@ export class SettingsForm {
   row(field) {
     const id = `${this.prefix}-${field.name}`;
     const input = this.input(field, id);
+    const offers = suggestions(field, input);
     const help = h("span", { class: "help-text", role: "tooltip", id: `${id}-help` }, field.help);
     const mark = h("button", {
       type: "button",
@@ -62,7 +63,7 @@ export class SettingsForm {
     const label = h("label", { for: id }, field.label);
     const kind = field.kind === "text" ? "field wide" : "field";
     const head = h("div", { class: "field-head" }, label, mark);
-    const row = h("div", { class: kind }, head, input, problem);
+    const row = h("div", { class: kind }, head, input, ...offers, problem);
     this.rows.set(field.name, row);
     return row;
   }
@@ -72,6 +73,7 @@ export class SettingsForm {
     const levels = reasoning?.effort?.levels ?? [];
     this.rows.get("thinking")?.toggleAttribute("hidden", !reasoning?.switch);
     this.rows.get("effort")?.toggleAttribute("hidden", levels.length === 0);
+    this.rows.get("thinking_budget")?.toggleAttribute("hidden", !reasoning);
     for (const option of this.inputs.get("effort")?.options ?? []) {
       option.hidden = option.value !== "auto" && !levels.includes(option.value);
     }
@@ -132,6 +134,14 @@ export class SettingsForm {
     input?.scrollIntoView({ block: "center" });
     input?.focus();
   }
+}
+
+/** A list of the numbers that are offered; any other can be typed. */
+function suggestions(field, input) {
+  if (!field.suggested?.length) return [];
+  const id = `${input.id}-suggested`;
+  input.setAttribute("list", id);
+  return [h("datalist", { id }, ...field.suggested.map((value) => h("option", { value })))];
 }
 
 function read(field, input) {

@@ -29,7 +29,7 @@ from engine.data.events import Finished, Notice
 from engine.data.loaded import LoadedSummary
 from engine.data.prompts import read_text
 from engine.data.reasoning import Thinking
-from engine.data.request import LONGEST_REPLY, GenerateRequest, Message
+from engine.data.request import GenerateRequest, Message
 from engine.data.rounds import RoundTrace
 from engine.data.shown import shown
 from engine.process.run import Run
@@ -48,7 +48,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--system", type=written_text, metavar="T", help="system message")
     parser.add_argument("--raw", action="store_true", help="no chat template")
-    parser.add_argument("--max-tokens", type=int, default=LONGEST_REPLY, metavar="N")
+    parser.add_argument(
+        "--max-tokens", type=int, metavar="N", help="default: until the context is full"
+    )
     parser.add_argument("--overflow", choices=("refuse", "trim"), default="refuse")
     parser.add_argument(
         "--copy-from",
@@ -76,6 +78,13 @@ def _add_thinking_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("thinking, of models that do")
     group.add_argument("--thinking", choices=get_args(Thinking), help="default: the template's own")
     group.add_argument("--effort", metavar="LEVEL", help="low, medium, high: what the template has")
+    group.add_argument(
+        "--thinking-budget",
+        type=int,
+        metavar="N",
+        help="tokens of a thought at most; -1: no limit; default: 4,096 and at most half of what"
+        " the context has left",
+    )
     group.add_argument(
         "--show-thoughts",
         action="store_true",
@@ -130,6 +139,8 @@ def _request(arguments: argparse.Namespace) -> GenerateRequest:
     if arguments.raw:
         if text is None or arguments.system:
             raise BadOptionError("--raw takes --prompt or --prompt-file, without --system")
+        if arguments.thinking_budget is not None:
+            raise BadOptionError("--raw takes no --thinking-budget: nothing in it is a thought")
         if arguments.thinking or arguments.effort:
             raise BadOptionError(
                 "--raw takes no --thinking and no --effort: they are the template's"
@@ -153,6 +164,7 @@ def _request(arguments: argparse.Namespace) -> GenerateRequest:
         copy_from=copy_from,
         thinking=arguments.thinking,
         effort=arguments.effort,
+        thinking_budget=arguments.thinking_budget,
     )
 
 

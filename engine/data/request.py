@@ -16,8 +16,10 @@ DraftMode = Literal["sampled", "argmax"]
 Acceptance = Literal["exact", "typical"]
 Overflow = Literal["refuse", "trim"]
 
-LONGEST_REPLY = 1024
-"""In tokens, where nothing else is said."""
+LONGEST_REPLY = 8192
+"""In tokens, where a number is wanted: few replies are longer, thoughts included."""
+UNLIMITED = -1
+"""As a thinking budget."""
 MOST_THREADS = 512
 _LARGEST = 2**31 - 1
 """llama.cpp counts in 32 bits: of a larger number it would see only the rest."""
@@ -125,15 +127,18 @@ class GenerateRequest:
 
     continuation: tokens that the reply already starts with; generation goes on after them.
     reuse: keep what the KV caches hold of the prompt; False prefills all of it (benchmarks).
+    max_tokens: new ones; None: until the context is full.
     copy_from: texts that drafters may copy from besides the chat itself, the most recent last; the
     target never sees them, only the tokens that are drafted from them.
     thinking, effort: of models that think; None is what the model's own template does.
+    thinking_budget: tokens of a thought at most, then its end is written for the model; 0 ends it
+    at once, UNLIMITED never; None: 4,096, and at most half of what the context has left.
     """
 
     messages: tuple[Message, ...] = ()
     raw_prompt: str | None = None
     continuation: tuple[int, ...] = ()
-    max_tokens: int = LONGEST_REPLY
+    max_tokens: int | None = None
     sampling: SamplingParams = SamplingParams()
     drafting: DraftParams = DraftParams()
     overflow: Overflow = "refuse"
@@ -141,15 +146,23 @@ class GenerateRequest:
     copy_from: tuple[str, ...] = ()
     thinking: Thinking | None = None
     effort: str | None = None
+    thinking_budget: int | None = None
 
     def __post_init__(self) -> None:
-        _require_count(self.max_tokens, "max-tokens", "1", least=1)
+        if self.max_tokens is not None:
+            _require_count(self.max_tokens, "max-tokens", "1", least=1)
         if bool(self.messages) == (self.raw_prompt is not None):
             raise BadOptionError("give either messages or a raw prompt")
         if self.thinking is not None:
             _require_one_of(get_args(Thinking), self.thinking, "thinking")
+        if self.thinking_budget is not None:
+            _require_count(self.thinking_budget, "thinking-budget", "-1 (no limit)", UNLIMITED)
         if self.raw_prompt is not None and (self.thinking or self.effort) is not None:
             raise BadOptionError("a raw prompt says itself how to think; leave the options out")
+
+    def longest_reply(self, room: int) -> int:
+        """New tokens at most. room: those that the context has left for them."""
+        return room if self.max_tokens is None else min(self.max_tokens, room)
 
     @property
     def may_change_text(self) -> bool:
@@ -167,7 +180,7 @@ class LoadRequest:
 
     target: catalogue id, GGUF path or hub:owner/repo/file.gguf.
     drafter: a drafter expression such as "first(ngram,model:qwen-coder-0.5b)", or None.
-    context_length: tokens (0: the model's own, at most 8192). threads: 0 means physical cores.
+    context_length: tokens (0: see engine.serving.context_choice). threads: 0 means physical cores.
     gpu_layers: -1 means all layers when the build has a GPU.
     numerics: strict makes text with and without drafting identical byte for byte; auto does so
     where it costs little, see engine.measure.exact_widths.

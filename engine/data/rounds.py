@@ -48,7 +48,8 @@ class EmittedToken:
     text may be "" while a multi-byte character is incomplete; the token that completes the
     character carries all of it. part, said: of replies with thoughts: what the token belongs to,
     and what it adds to that, None for all of its text; a marker adds nothing.
-    source: as of the proposed token that it was.
+    source: as of the proposed token that it was. forced: it was given to the reply and not drawn,
+    so that p says nothing of how it came.
     """
 
     token: int
@@ -61,6 +62,7 @@ class EmittedToken:
     part: ReplyPart = "answer"
     said: str | None = None
     source: CopySource | None = None
+    forced: bool = False
 
     @property
     def shown(self) -> str:
@@ -74,7 +76,7 @@ class EmittedToken:
             "text": self.text,
             "kind": self.kind,
             "drafter": self.drafter,
-            "p": self.p,
+            "p": None if self.forced else self.p,
             "q": self.q,
             "depth": self.depth,
             **({} if self.part == "answer" else {"part": self.part}),
@@ -128,6 +130,11 @@ class RoundTrace:
     predictions: tuple[JudgedPrediction, ...] = ()
     plain: float | None = None
     reading: float = 0.0
+
+    @property
+    def is_forced(self) -> bool:
+        """It drew nothing: its one token was given. No figure counts it."""
+        return any(emitted.forced for emitted in self.emitted)
 
     def to_json(self) -> dict[str, Any]:
         """The fixed trace line of `forerun generate --trace`; ensembles add their predictions."""

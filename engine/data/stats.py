@@ -106,6 +106,9 @@ class StatsCounter:
         self._draft = self._target = self._other = 0.0
 
     def add(self, trace: RoundTrace) -> None:
+        """A forced token is no sample, and its round in no figure."""
+        if trace.is_forced:
+            return
         self._rounds += 1
         self._parked += trace.parked
         self._emitted += len(trace.emitted)

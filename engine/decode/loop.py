@@ -30,6 +30,8 @@ from engine.maths.ranking import Ranking, rank
 from engine.maths.sampling import Sampler
 from engine.text.detokenize import IncrementalText
 
+_ENDLESS = 2**31
+
 
 class TargetContext(Protocol):
     """The part of a context that the loop needs; see engine.llama.context.Context."""
@@ -49,6 +51,15 @@ class ReplyVocabulary(Protocol):
     def piece(self, token: int) -> bytes: ...
 
     def ends_generation(self, token: int) -> bool: ...
+
+
+class Steering(Protocol):
+    """Gives a reply tokens that are not drawn; see engine.serving.thought_limit.ThoughtLimit."""
+
+    @property
+    def room(self) -> int: ...
+
+    def forced(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +89,12 @@ class RoundLoop:
     """One reply. The prompt is in the target's cache but for its last token."""
 
     def __init__(
-        self, target: TargetContext, setup: DraftSetup, request: GenerateRequest, streams: Streams
+        self,
+        target: TargetContext,
+        setup: DraftSetup,
+        request: GenerateRequest,
+        streams: Streams,
+        steering: Steering | None = None,
     ) -> None:
         self._target = target
         self._setup = setup
@@ -87,6 +103,7 @@ class RoundLoop:
         self._request = request
         self._sampler = Sampler(request.sampling)
         self._streams = streams
+        self._steering = steering
         self._notices: list[Notice] = []
         self._sources: dict[tuple[str, tuple[int, ...]], CopySource] = {}
         self._clock = RoundClock()
@@ -110,7 +127,11 @@ class RoundLoop:
         number = 0
         while not cancelled():
             number += 1
-            round_ = self._round(vocabulary.ends_generation)
+            token = self._steering.forced() if self._steering is not None else None
+            if token is None:
+                round_ = self._round(vocabulary.ends_generation)
+            else:
+                round_ = self._forced_round(token)
             is_last = round_.ends or self._is_full
             parked = self._controller.parked
             trace = trace_of(round_, number, text, is_last=is_last, parked=parked)
@@ -132,20 +153,50 @@ class RoundLoop:
             logits = self._target.verify(last_token, proposal)
         targets = self._distributions(logits, proposal)
         verdict = self._accept(proposal, targets)
-        tokens, ends = cut_at_end(proposal, verdict, ends_generation, self._room)
-        observation = self._observation(proposal, verdict, tokens, targets, logits)
-        # The last token is never cached: the next pass begins with it.
-        self._target.keep_path(last_token, proposal, verdict.path[: len(tokens) - 1])
-        self.context.extend(tokens)
-        self._emitted += len(tokens)
-        self._observe(observation)
+        tokens, ends = cut_at_end(proposal, verdict, ends_generation, self._round_room)
+        self._commit(proposal, verdict, tokens, targets, logits)
         seconds = self._clock.finish_round()
         return Round(position, proposal, verdict, targets, tokens, ends, seconds, self._sources)
 
+    def _forced_round(self, token: int) -> Round:
+        """The pass of a plain round, of which nothing is drawn: the caches are as ever."""
+        position = len(self.context)
+        self._controller.start_round()
+        with self._clock.measuring("target"):
+            logits = self._target.verify(self.context[-1], EMPTY_PROPOSAL)
+        targets = self._distributions(logits, EMPTY_PROPOSAL)
+        verdict = Verdict((), token, "plain")
+        self._commit(EMPTY_PROPOSAL, verdict, (token,), targets, logits)
+        seconds = self._clock.finish_round()
+        return Round(
+            position, EMPTY_PROPOSAL, verdict, targets, (token,), False, seconds, forced=True
+        )
+
+    def _commit(
+        self,
+        proposal: Proposal,
+        verdict: Verdict,
+        tokens: tuple[int, ...],
+        targets: Sequence[Distribution],
+        logits: NDArray[np.float32],
+    ) -> None:
+        """Cuts the caches, keeps the tokens, and lets the drafter see it."""
+        observation = self._observation(proposal, verdict, tokens, targets, logits)
+        # The last token is never cached: the next pass begins with it.
+        self._target.keep_path(self.context[-1], proposal, verdict.path[: len(tokens) - 1])
+        self.context.extend(tokens)
+        self._emitted += len(tokens)
+        self._observe(observation)
+
+    @property
+    def _round_room(self) -> int:
+        """Tokens that this round may add."""
+        return self._room if self._steering is None else min(self._room, self._steering.room)
+
     @property
     def _room(self) -> int:
-        """Tokens that the reply may still have."""
-        return self._request.max_tokens - self._emitted
+        """Tokens that the reply may still have; how full the context is counts apart."""
+        return self._request.longest_reply(_ENDLESS) - self._emitted
 
     @property
     def _is_full(self) -> bool:
@@ -162,7 +213,7 @@ class RoundLoop:
         depth = min(
             self._controller.start_round(),
             self._request.drafting.longest_draft,
-            self._room - 1,
+            self._round_room - 1,
             nodes,
         )
         if self._drafter is None or depth < 1:

@@ -18,6 +18,7 @@ class Round:
     targets: p after the last token of the context and after every node of the proposal. tokens:
     what it added to the context. ends: whether the last of them ends the reply.
     sources: by drafter and path of tokens below the context, where it read the last one.
+    forced: the token was given, not drawn.
     """
 
     position: int
@@ -28,6 +29,7 @@ class Round:
     ends: bool
     seconds: RoundSeconds
     sources: Mapping[tuple[str, tuple[int, ...]], CopySource] = field(default_factory=dict)
+    forced: bool = False
 
 
 def cut_at_end(

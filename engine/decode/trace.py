@@ -69,7 +69,9 @@ def _emitted(round_: Round, words: list[str]) -> tuple[EmittedToken, ...]:
     for index, (token, word) in enumerate(zip(round_.tokens, words, strict=True)):
         p = round_.targets[1 + parent].probability(token)
         if index >= len(path):
-            emitted.append(EmittedToken(token, word, round_.verdict.kind, None, p, None, None))
+            kind = round_.verdict.kind
+            last = EmittedToken(token, word, kind, None, p, None, None, forced=round_.forced)
+            emitted.append(last)
             break
         parent = path[index]
         q = _probability(proposal.distributions[parent], token)

@@ -98,7 +98,12 @@ class EngineClient:
         with self._keeper.lock:
             identity = self._keeper.new_number()
             self._keeper.send_reload(identity)
-            run = Run(identity, request, lambda: self._keeper.cancel(identity))
+            run = Run(
+                identity,
+                request,
+                lambda: self._keeper.cancel(identity),
+                lambda: self._keeper.answer_now(identity),
+            )
             self._keeper.hand_over(Pending(identity, Generate(identity, request), run=run))
             return run
 

@@ -15,6 +15,7 @@ from engine.process.asides import Aside, Asides
 from engine.process.engine_process import STOP_SECONDS, EngineProcess
 from engine.process.messages import (
     Alive,
+    AnswerNow,
     Begun,
     Cancel,
     Command,
@@ -169,6 +170,14 @@ class Keeper:
             if cancelled == "running":
                 self._engine.expect_end(identity)
 
+    def answer_now(self, identity: int) -> None:
+        """The run is to end its thought; a process that takes it over is told again."""
+        with self.lock:
+            for pending in self._waiting.all():
+                if pending.identity == identity and self._engine is not None:
+                    pending.told_to_answer = True
+                    self._engine.send(AnswerNow(identity))
+
     # What the engine tells
 
     def _dispatch(self, message: EngineMessage) -> None:
@@ -261,6 +270,8 @@ class Keeper:
             self.send_reload(pending.identity if pending.run is not None else None)
             pending.sent += 1
             self.hand_over(pending)
+            if pending.told_to_answer:
+                self.running().send(AnswerNow(pending.identity))
 
     def _death_messages(self, engine: EngineProcess) -> tuple[str, str]:
         """For commands, for runs."""

@@ -41,6 +41,13 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerNow:
+    """The reply that is written under this number is to end its thought, and answer."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Unload:
     id: int
 
@@ -82,7 +89,16 @@ class Shutdown:
 
 
 Command = (
-    Load | Calibrate | Generate | Cancel | Unload | MakeModel | SearchLayers | Count | Shutdown
+    Load
+    | Calibrate
+    | Generate
+    | Cancel
+    | AnswerNow
+    | Unload
+    | MakeModel
+    | SearchLayers
+    | Count
+    | Shutdown
 )
 
 

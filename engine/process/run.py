@@ -12,13 +12,18 @@ from engine.process.so_far import ReplySoFar
 
 
 class Run:
-    """Made by EngineClient.generate. One consumer; cancel may be called from any thread."""
+    """Made by EngineClient.generate. One consumer; cancel and answer_now: from any thread."""
 
     def __init__(
-        self, identity: int, request: GenerateRequest, on_cancel: Callable[[], None]
+        self,
+        identity: int,
+        request: GenerateRequest,
+        on_cancel: Callable[[], None],
+        on_answer_now: Callable[[], None],
     ) -> None:
         self.id = identity
         self._on_cancel = on_cancel
+        self._on_answer_now = on_answer_now
         self._so_far = ReplySoFar(request)
         self._events: queue.SimpleQueue[RunEvent | EngineError] = queue.SimpleQueue()
         self._ended = False
@@ -53,6 +58,11 @@ class Run:
         """Asks the engine to stop. Finished(finish="cancelled") follows within one round, or within
         some seconds, where the engine does not answer and is ended."""
         self._on_cancel()
+
+    def answer_now(self) -> None:
+        """Asks for the end of the thought, and for the answer; any thread, any time. Nothing
+        happens to a reply that does not think, or not any more."""
+        self._on_answer_now()
 
     def push(self, event: RunEvent | EngineError) -> None:
         """For the client only."""

@@ -58,6 +58,7 @@ class Pending:
     (a run's number) or for no run in particular.
 
     begun: the engine works on it. sent: how often. cancelled: nobody wants its result any more.
+    told_to_answer: its reply is to end its thought.
     """
 
     identity: int
@@ -68,6 +69,7 @@ class Pending:
     begun: bool = False
     cancelled: bool = False
     sent: int = 1
+    told_to_answer: bool = False
 
     @property
     def is_reload(self) -> bool:

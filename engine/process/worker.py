@@ -23,6 +23,7 @@ from engine.llama.abort import AbortFlag
 from engine.llama.library import Library, devices, start_library
 from engine.process.counter import Counter
 from engine.process.messages import (
+    AnswerNow,
     Begun,
     Calibrate,
     Cancel,
@@ -67,6 +68,7 @@ class Worker:
         self._commands: Queue[Command] = Queue()
         self._abort = AbortFlag()
         self._cancellation = _Cancellation(self._abort)
+        self._told_to_answer: set[int] = set()
         self._session = Session(library, data_folder, self._abort)
         self._counter = Counter(self._session.counting.size, outlet.send)
         self._stopped = threading.Event()
@@ -86,7 +88,7 @@ class Worker:
         self._session.unload()
 
     def _serve_one(self, command: Command) -> None:
-        if isinstance(command, Cancel | Count | Shutdown):
+        if isinstance(command, Cancel | AnswerNow | Count | Shutdown):
             return
         self._cancellation.begin(command.id)
         self._send(Begun(command.id))
@@ -98,6 +100,7 @@ class Worker:
             self._fail(command.id, error)
         finally:
             self._cancellation.end()
+            self._told_to_answer.discard(command.id)
 
     def _fail(self, identity: int, error: EngineError) -> None:
         self._send(Failed(identity, type(error).__name__, str(error), self._session.summary))
@@ -160,16 +163,23 @@ class Worker:
             nothing = Finished("", (), "cancelled", 0, 0, seed, Stats())
             self._send(RunUpdate(command.id, nothing))
         else:
-            for event in self._session.generate(command.request, self._cancellation.is_set):
+            events = self._session.generate(
+                command.request,
+                self._cancellation.is_set,
+                lambda: command.id in self._told_to_answer,
+            )
+            for event in events:
                 self._send(RunUpdate(command.id, event))
         self._send(Done(command.id, self._session.summary))
 
     def _receive(self) -> None:
-        """Cancel acts at once, Count is answered beside; everything else waits its turn."""
+        """Cancel and AnswerNow act at once, Count is answered beside; all else waits its turn."""
         while True:
             command = self._outlet.receive()
             if isinstance(command, Cancel):
                 self._cancellation.request(command.id)
+            elif isinstance(command, AnswerNow):
+                self._told_to_answer.add(command.id)
             elif isinstance(command, Count):
                 self._counter.ask(command)
             else:

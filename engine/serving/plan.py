@@ -22,8 +22,9 @@ from engine.llama.model import Model, ModelOptions
 from engine.models.catalogue import Catalogue
 from engine.models.fit import check_fit, needed_room
 from engine.models.locate import LocatedModel, locate
-from engine.models.memory import OUTPUT_ROWS, ModelPlan, default_context, free_ram
+from engine.models.memory import OUTPUT_ROWS, ModelPlan, free_ram
 from engine.models.trained import for_target
+from engine.serving.context_choice import usual_context
 
 Report = Callable[[str, float], None]
 
@@ -69,7 +70,6 @@ class Loader:
         info = inspect(target.path)
         if info.needs is not None:
             raise ModelFileError(f"{target.name} is not a target: it is {info.needs}")
-        context_length = request.context_length or default_context(info)
         gpu_layers = request.gpu_layers if devices() else 0
         drafter = None
         if request.drafter:
@@ -80,7 +80,10 @@ class Loader:
         if drafter is not None:
             plans.extend(drafter.memory)
             notes = drafter.notes
-        notices = notes + _check_memory(plans, context_length, in_use)
+        on_cards = sum(device.free_bytes for device in devices())
+        free = Room(free_ram(), on_cards) + in_use
+        context_length = request.context_length or usual_context(plans, free)
+        notices = notes + _check_memory(plans, context_length, free)
         notices += _check_trained_context(info, context_length)
         return LoadPlan(
             request=request,
@@ -149,9 +152,8 @@ def _check_trained_context(info: GgufInfo, context_length: int) -> tuple[str, ..
     )
 
 
-def _check_memory(plans: list[ModelPlan], context_length: int, in_use: Room) -> tuple[str, ...]:
-    on_cards = sum(device.free_bytes for device in devices())
-    fit = check_fit(plans, context_length, Room(free_ram(), on_cards) + in_use)
+def _check_memory(plans: list[ModelPlan], context_length: int, free: Room) -> tuple[str, ...]:
+    fit = check_fit(plans, context_length, free)
     if fit.level == "refuse":
         raise MemoryLimitError(f"not loaded: {fit.message}")
     return (fit.message,) if fit.level == "warn" else ()

@@ -11,7 +11,7 @@ from engine.data.events import Finished, Notice, PromptProgress, RunEvent
 from engine.data.request import Coupling, GenerateRequest
 from engine.data.rounds import RoundTrace
 from engine.data.stats import StatsCounter
-from engine.decode.loop import DraftSetup, RoundLoop, Streams
+from engine.decode.loop import DraftSetup, RoundLoop, Steering, Streams
 from engine.drafters.base import Preparing
 from engine.llama.abort import PassAborted
 from engine.llama.context import Context
@@ -76,10 +76,12 @@ class Reply:
             self._reading = time.perf_counter() - began
         self._prefill_seconds = time.perf_counter() - started
 
-    def rounds(self, cancelled: Callable[[], bool]) -> Iterator[RunEvent]:
+    def rounds(
+        self, cancelled: Callable[[], bool], steering: Steering | None = None
+    ) -> Iterator[RunEvent]:
         """Round traces and notices until the reply ends."""
         streams = _streams(self._seed, self._request.drafting.coupling)
-        loop = self._loop = RoundLoop(self._context, self._setup, self._request, streams)
+        loop = self._loop = RoundLoop(self._context, self._setup, self._request, streams, steering)
         self._counter = StatsCounter(self._prefill_seconds)
         vocabulary = self._context.model.vocab
         try:

@@ -26,12 +26,14 @@ from engine.serving.open import Loaded, Opener
 from engine.serving.plan import Loader, LoadPlan, Report
 from engine.serving.reply import Reply
 from engine.serving.setups import find_setup
+from engine.serving.thought_limit import ThoughtLimit, budget_of
 from engine.serving.thoughts import ReplyThoughts
 from engine.serving.tuning import PairSpeed, Tuning
 from engine.skip.choice import layers_to_skip
 from engine.skip.job import SearchTools, search_layers
 from engine.skip.report import SkipReport, SkipSearchRequest
 from engine.text.prompt import build_prompt
+from engine.text.render_process import never
 
 
 class Session:
@@ -144,9 +146,15 @@ class Session:
     # Replying
 
     def generate(
-        self, request: GenerateRequest, cancelled: Callable[[], bool]
+        self,
+        request: GenerateRequest,
+        cancelled: Callable[[], bool],
+        answer_now: Callable[[], bool] = never,
     ) -> Iterator[RunEvent]:
-        """The events of one reply. Closing the iterator early leaves valid caches."""
+        """The events of one reply. Closing the iterator early leaves valid caches.
+
+        answer_now: whether it is to end its thoughts, from now on.
+        """
         loaded = self._loaded
         if loaded is None:
             raise BadOptionError("no model is loaded; choose a target first")
@@ -167,7 +175,7 @@ class Session:
         yield from notices
         setup = DraftSetup(
             drafter=loaded.drafter,
-            controller=_controller(loaded, request),
+            controller=_controller(loaded, request, len(prompt)),
             max_width=loaded.max_width,
             ranked=loaded.ranked if request.drafting.speculate != "off" else 0,
             costs=None if loaded.speed is None else loaded.speed.auto,
@@ -177,7 +185,11 @@ class Session:
         reply = Reply(loaded.context, setup, request, prompt, seed, thoughts)
         try:
             yield from reply.prefill(cancelled)
-            yield from reply.rounds(cancelled)
+            limit = None
+            if thoughts is not None:
+                budget = budget_of(request, _free(loaded, request, prompt))
+                limit = _limit(loaded, thoughts, budget, answer_now)
+            yield from reply.rounds(cancelled, limit)
         except PassAborted:
             pass  # stopped inside a pass: what was emitted so far is the reply
         finally:
@@ -214,7 +226,20 @@ def _thoughts(
     return ReplyThoughts(reasoning.markers, vocab, prompt, request.continuation)
 
 
-def _controller(loaded: Loaded, request: GenerateRequest) -> Controller:
+def _free(loaded: Loaded, request: GenerateRequest, prompt: Sequence[int]) -> int:
+    """Tokens that the context has left for the whole reply, with what it begins with."""
+    return loaded.context.length_limit - len(prompt) + len(request.continuation)
+
+
+def _limit(
+    loaded: Loaded, thoughts: ReplyThoughts, budget: int | None, answer_now: Callable[[], bool]
+) -> ThoughtLimit:
+    vocab = loaded.context.model.vocab
+    marker = vocab.tokenize(thoughts.end_marker, add_special=False, parse_special=True)
+    return ThoughtLimit(thoughts, budget, marker, answer_now)
+
+
+def _controller(loaded: Loaded, request: GenerateRequest, prompt_tokens: int) -> Controller:
     drafting = request.drafting
     longest = min(drafting.longest_draft, loaded.max_width - 1)
     if loaded.drafter is None or drafting.speculate == "off" or longest < 1:
@@ -223,5 +248,6 @@ def _controller(loaded: Loaded, request: GenerateRequest) -> Controller:
         return AlwaysDraft(longest)
     auto = loaded.speed.auto
     kind: TextKind = "sampled" if request.sampling.temperature > 0 else "greedy"
-    auto.begin_reply(longest, kind, request.max_tokens)
+    room = loaded.context.length_limit - prompt_tokens
+    auto.begin_reply(longest, kind, request.longest_reply(room))
     return auto

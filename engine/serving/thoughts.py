@@ -37,14 +37,17 @@ class ReplyThoughts:
         continuation: Sequence[int] = (),
     ) -> None:
         """continuation: tokens of the reply that the prompt ends with."""
+        self.end_marker = markers.end[0]
         self._vocabulary = vocabulary
         own = len(prompt) - len(continuation)
         tail = b"".join(vocabulary.piece(one, special=True) for one in prompt[:own][-_TAIL:])
         is_open = markers.are_open_in(tail.decode(errors="replace"))
         self._splitter = ThoughtSplitter(markers, is_open=is_open)
-        text = IncrementalText(vocabulary.piece)
+        self._text = IncrementalText(vocabulary.piece)
+        self._tail: deque[int] = deque(maxlen=_TAIL)
+        self._thought_tokens = 0
         for token in continuation:
-            self._splitter.push(text.push(token), self._control(token))
+            self._push(token, self._text.push(token))
         self._splitter.take()
         self._held: deque[RoundTrace] = deque()
         self._parts: deque[TokenPart] = deque()
@@ -57,10 +60,40 @@ class ReplyThoughts:
             return None
         return Thought(self._splitter.thought or "", self._start, self._end)
 
+    @property
+    def is_thinking(self) -> bool:
+        return self._splitter.is_thinking
+
+    @property
+    def may_think(self) -> bool:
+        return self._splitter.may_think
+
+    @property
+    def is_mid_character(self) -> bool:
+        return self._text.is_waiting
+
+    @property
+    def thought_tokens(self) -> int:
+        """Of the present thought, behind its opening marker; 0 outside."""
+        return self._thought_tokens
+
+    @property
+    def tail(self) -> Sequence[int]:
+        """The last tokens of the reply."""
+        return tuple(self._tail)
+
+    def _push(self, token: int, text: str) -> None:
+        was_thinking = self.is_thinking
+        self._splitter.push(text, self._control(token))
+        self._tail.append(token)
+        goes_on = was_thinking and self.is_thinking
+        self._thought_tokens = self._thought_tokens + 1 if goes_on else 0
+
     def take(self, trace: RoundTrace) -> list[RoundTrace]:
         """The rounds that can be told now."""
         for emitted in trace.emitted:
-            self._splitter.push(emitted.text, self._control(emitted.token))
+            self._text.push(emitted.token)
+            self._push(emitted.token, emitted.text)
         self._held.append(trace)
         return self._released()
 

@@ -16,6 +16,11 @@ class IncrementalText:
     def push(self, token: int) -> str:
         return self._decoder.decode(self._piece(token))
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the last character is incomplete."""
+        return bool(self._decoder.getstate()[0])
+
     def finish(self) -> str:
         """What an incomplete last character looks like; "" normally."""
         return self._decoder.decode(b"", final=True)

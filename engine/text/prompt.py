@@ -120,7 +120,7 @@ class _Builder:
 
         Fewer messages are fewer tokens, so the place of the cut is found by halving.
         """
-        room = limit - min(self._request.max_tokens, limit // 4)
+        room = limit - self._request.longest_reply(limit // 4)
         cuts = _cuts(self._request.messages)
 
         def fits(cut: int) -> bool:

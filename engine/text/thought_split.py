@@ -47,6 +47,16 @@ class ThoughtSplitter:
         """All thoughts so far, without the white space around them; None if there was none."""
         return "".join(self._thought).strip() if self._had_thought else None
 
+    @property
+    def is_thinking(self) -> bool:
+        """In a thought, of which the end has not been seen."""
+        return self._state in ("opened", "thinking")
+
+    @property
+    def may_think(self) -> bool:
+        """A thought is open, or may still begin."""
+        return self._state != "answering"
+
     def push(self, text: str, control: str = "") -> None:
         """The next token: what it adds to the reply's text, or the name of a control token."""
         token = _Token(self._part)

@@ -26,7 +26,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("repeat_penalty", 0, "between 0.1 and 10"),
     ("seed", -1, "Seed must be a number between 0"),
     ("max_tokens", 0, "Longest reply"),
-    ("max_tokens", None, "Longest reply"),
+    ("max_tokens", 1.5, "Longest reply must be a whole number"),
     ("draft_max", 65, "between 1 and 64"),
     ("speculate", "sometimes", "Speculation"),
     ("numerics", 3, "Numerics"),
@@ -145,3 +145,17 @@ def test_unreadable_preferences_are_put_aside(tmp_path: Path, text: str) -> None
     aside = tmp_path / "preferences.unreadable.json"
     assert aside.read_text() == text
     assert file.problem and str(aside) in file.problem
+
+
+@pytest.mark.parametrize(("stored", "read"), [(1024, None), (1023, 1023), (None, None)])
+def test_the_longest_reply_that_nobody_chose_is_the_new_one(
+    tmp_path: Path, stored: int | None, read: int | None
+) -> None:
+    path = tmp_path / "preferences.json"
+    PreferencesFile(path).set_settings({"max_tokens": stored})
+    data = json.loads(path.read_text())
+    del data["settings"]["thinking_budget"]
+    path.write_text(json.dumps(data))
+    assert PreferencesFile(path).current.settings.max_tokens == read
+    PreferencesFile(path).set_settings({"max_tokens": 1024})
+    assert PreferencesFile(path).current.settings.max_tokens == 1024, "chosen since then"

@@ -37,7 +37,7 @@ SCRIPTS = {
 def make_loop(
     target: ToyTarget,
     drafter: ScriptedDrafter | None,
-    max_tokens: int = 30,
+    max_tokens: int | None = 30,
     draft_max: int = 5,
     max_width: int = 65,
     seed: int | None = None,
@@ -317,4 +317,15 @@ def test_any_tree_gives_the_plain_text(
     loop = make_loop(target, ScriptedDrafter(script), max_tokens=max_tokens, max_width=9)
     room = min(max_tokens, limit - len(PROMPT) + 1)
     assert tokens_of(traces(loop)) == greedy_text(scripted.toy_logits, PROMPT, room)
+    assert_books_balance(loop, target)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_without_a_longest_reply_the_context_is_filled(name: str) -> None:
+    target = ToyTarget(length_limit=40)
+    loop = make_loop(target, ScriptedDrafter(SCRIPTS[name]), max_tokens=None)
+    written = tokens_of(traces(loop))
+    assert loop.finish == "context"
+    assert len(PROMPT) + len(written) == 41, "the last token needs no place in the cache"
+    assert written == greedy_text(scripted.toy_logits, PROMPT, len(written))
     assert_books_balance(loop, target)

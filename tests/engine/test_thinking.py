@@ -150,3 +150,20 @@ def test_levels_that_there_are_not_are_refused(session: Session) -> None:
         reply(session, replace(asked(0), effort="high"))
     with pytest.raises(BadOptionError, match="thinking must be"):
         replace(asked(0), thinking="maybe")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("budget", [0, 1, 3])
+def test_a_budget_ends_the_thought_alike_with_and_without_drafts(
+    session: Session, budget: int
+) -> None:
+    """With trees and ensembles, too: the target's passes are those of plain decoding."""
+    for seed in SEEDS:
+        limited = replace(asked(seed), max_tokens=40, thinking_budget=budget)
+        plain, tokens = reply(session, limited)
+        drafting = replace(limited.drafting, speculate="always")
+        drafted, _ = reply(session, replace(limited, drafting=drafting))
+        assert (drafted.tokens, drafted.thought) == (plain.tokens, plain.thought)
+        assert plain.thought is not None
+        given = [place for place, one in enumerate(tokens) if one.forced]
+        assert (budget in given) == (plain.thought.end > budget)
+        assert plain.stats.emitted == len(plain.tokens) - len(given)

@@ -74,7 +74,7 @@ def one_at_a_time(
 ) -> list[int]:
     """The rule itself: the oldest question with its answer goes until the rest fits."""
     messages = list(request.messages)
-    room = limit - min(request.max_tokens, limit // 4)
+    room = limit - min(request.max_tokens or limit, limit // 4)
     first = 1 if messages[0].role == "system" else 0
     while True:
         tokens = prompt_tokens(vocab, template.prompt(messages), ())
