@@ -23,6 +23,9 @@ STRUCTURE = {
     "advice": {"LENGTHS"},  # rows that are shown
     "drafting_memory": {"_VERSION"},  # of the stored format
     "speed_record": {"_OLD_REPLY", "_FURTHEST", "_TINY"},  # of the stored format; zero
+    "payoff": {  # when a figure is told, and what is said of it
+        *("FEWEST_ROUNDS", "FEWEST_TOKENS", "_LEAST_DOUBT", "_MOST_OTHER", "_FEW_DRAFTS"),
+    },
     "speedup": {"_WIDEST", "_NORMAL", "_POWER", "_FEW_DEGREES"},  # statistics
 }
 """Numbers that are no choice to be measured, beside their use."""
