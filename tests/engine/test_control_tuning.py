@@ -26,7 +26,7 @@ STRUCTURE = {
     "payoff": {  # when a figure is told, and what is said of it
         *("FEWEST_ROUNDS", "FEWEST_TOKENS", "_LEAST_DOUBT", "_MOST_OTHER", "_FEW_DRAFTS"),
     },
-    "speedup": {"_WIDEST", "_NORMAL", "_POWER", "_FEW_DEGREES"},  # statistics
+    "speedup": {"HURTS", "_WIDEST", "_NORMAL", "_POWER", "_FEW_DEGREES"},  # words; statistics
 }
 """Numbers that are no choice to be measured, beside their use."""
 
