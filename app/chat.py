@@ -141,6 +141,11 @@ class Chat:
         with self._lock:
             self._writer.stop(conversation)
 
+    def answer_now(self, conversation: int) -> None:
+        """The reply that is being written there ends its thought."""
+        with self._lock:
+            self._writer.answer_now(conversation)
+
     def leave(self, session: Session) -> None:
         """The page is gone for good: its runs stop unless another page goes on with them."""
         with self._lock:

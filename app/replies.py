@@ -70,6 +70,10 @@ class LiveReply:
             case _:
                 assert_never(event)
 
+    def answer_now(self) -> None:
+        """The user has asked for the end of the thought; the run is told by the owner."""
+        self._thought.is_asked = True
+
     def fail(self, error: EngineError) -> Event:
         self.details["error"] = {"kind": type(error).__name__, "message": str(error)}
         return self.end("failed")

@@ -163,6 +163,7 @@ class Page {
         fork: (id) => this.branches.fork(id),
         compare: (id) => this.compare.open(id),
         remove: (id) => this.branches.remove(id),
+        answerNow: () => this.chat.answerNow(),
       },
     );
   }

@@ -313,6 +313,12 @@ export class Chat {
     this.page.attempt(() => this.page.call("stop", { conversation: this.conversation }));
   }
 
+  answerNow() {
+    return this.page.attempt(() =>
+      this.page.call("answer_now", { conversation: this.conversation }),
+    );
+  }
+
   keepAddress() {
     const { conversation } = this;
     history.replaceState(null, "", conversation === null ? "#" : `#chat-${conversation}`);

@@ -9,14 +9,16 @@ import {
   DEPTH,
   DRAFT_Q,
   DRAFTER,
+  isGiven,
   KIND,
   REJECTED,
   TARGET_P,
   TEXT,
 } from "../shared/wire.js";
-import { KINDS, REJECTED_MEANING } from "./words.js";
+import { GIVEN, KINDS, REJECTED_MEANING } from "./words.js";
 
 const GAP = 8;
+const PART = "(part of a character)";
 
 export class Tooltip {
   /** tokenOf(element): { token, drafters, rejected } of a token or ghost element, or null.
@@ -101,6 +103,7 @@ function factsOf(token, rejected, number) {
     return {
       kind: "ghost",
       word: "rejected",
+      unseen: PART,
       meaning: REJECTED_MEANING,
       text,
       drafter,
@@ -110,10 +113,12 @@ function factsOf(token, rejected, number) {
       branch: branchOf(token[REJECTED], number),
     };
   }
+  const { name, meaning, unseen = PART } = isGiven(token) ? GIVEN : KINDS[token[KIND]];
   return {
     kind: token[KIND],
-    word: KINDS[token[KIND]].name,
-    meaning: KINDS[token[KIND]].meaning,
+    word: name,
+    meaning,
+    unseen,
     text: token[TEXT],
     drafter: token[DRAFTER],
     p: token[TARGET_P],
@@ -137,7 +142,7 @@ function describe({ token, drafters, rejected, number, copied }) {
   if (facts.tried) rows.push(["rejected here", branches(facts.tried).map(pathText).join("  |  ")]);
   const list = h("dl");
   for (const [name, value] of rows) list.append(h("dt", {}, name), h("dd", {}, String(value)));
-  const text = visible(facts.text) || "(part of a character)";
+  const text = visible(facts.text) || facts.unseen;
   const word = h("span", { class: `mark ${facts.kind}` }, facts.word);
   const meaning = h("p", { class: "tip-meaning" }, facts.meaning);
   const asks = facts.tried ? h("p", { class: "tip-asks" }, "Click: what it almost said") : null;

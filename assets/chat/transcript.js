@@ -16,7 +16,7 @@ const AT_END = 1;
 
 export class Transcript {
   /** actions: { regenerate, edit, editReply, select, fork, compare, remove, showFigures, replay, newChat,
-      openSettings, trim, canTrim, saveAgain } */
+      openSettings, trim, canTrim, saveAgain, answerNow } */
   constructor({ scroller, list, toEnd }, actions) {
     this.scroller = scroller;
     this.list = list;
@@ -169,7 +169,7 @@ export class Transcript {
 
   fold(entry) {
     if (!entry.thought) {
-      entry.thought = new Thought(this.view, () => this.keepEnd());
+      entry.thought = new Thought(this.view, () => this.keepEnd(), this.actions.answerNow);
       entry.body.before(entry.thought.element);
     }
     return entry.thought;

@@ -19,6 +19,13 @@ export const KINDS = {
   p: { name: "plain", meaning: "Written by the target alone, in a round without a draft." },
 };
 
+/** Of tokens that were given, see shared/wire.js. */
+export const GIVEN = {
+  name: "given",
+  meaning: "Written without asking the model: the end of the thought.",
+  unseen: "(a marker)",
+};
+
 export const REJECTED_MEANING = "A draft that the target did not keep. It is no part of the text.";
 
 export const LEGEND = [
