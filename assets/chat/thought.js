@@ -50,6 +50,11 @@ export class Thought {
     return this.reply.source;
   }
 
+  /** How many of the reply's tokens it holds: none, where another program kept it as text. */
+  get count() {
+    return this.isText ? 0 : this.source.tokens.length;
+  }
+
   /** While the fold is closed nothing is drawn of its text but the last line. */
   push(tokens, reasoning) {
     if (this.fold.open) this.reply.push(tokens);
@@ -80,6 +85,7 @@ export class Thought {
 
   /** Thoughts that another program kept as text: who wrote their tokens is not known. */
   showText(text) {
+    this.isText = true;
     this.push([[text, "p", null, null, null, null]], { seconds: 0 });
     setText(this.name, "Thoughts");
     setText(this.figures, "");

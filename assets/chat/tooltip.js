@@ -36,7 +36,12 @@ export class Tooltip {
     area.addEventListener("click", (event) => this.showFor(event.target));
     area.addEventListener("keydown", (event) => this.onKey(event));
     area.addEventListener("focusout", () => this.hide());
-    area.addEventListener("scroll", () => this.hide(), { passive: true });
+    area.addEventListener("scroll", () => this.scrolled(), { passive: true });
+  }
+
+  /** The scrolling that brought a token into view may be told of after its tooltip has come. */
+  scrolled() {
+    if (this.area.scrollTop !== this.shownAt) this.hide();
   }
 
   showFor(target) {
@@ -53,6 +58,7 @@ export class Tooltip {
     const copied = found.rejected ? null : this.thread?.show(found);
     this.tip.replaceChildren(...describe({ ...found, copied }));
     this.tip.hidden = false;
+    this.shownAt = this.area.scrollTop;
     this.place(element.getClientRects()[0] ?? element.getBoundingClientRect());
   }
 

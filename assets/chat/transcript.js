@@ -169,7 +169,8 @@ export class Transcript {
     if (thought.length) {
       this.fold(entry).push(thought, reasoning);
     }
-    if (answer.length) entry.thought?.end(reasoning ?? entry.details.reasoning);
+    const told = reasoning ?? entry.details.reasoning;
+    if (answer.length && told) entry.thought?.end(told);
     return answer;
   }
 
@@ -316,5 +317,5 @@ function isSameReply(entry, { tokens, streaming, details }) {
 
 /** How many tokens of a reply have arrived. */
 function known({ reply, thought }) {
-  return reply.source.tokens.length + (thought?.source.tokens.length ?? 0);
+  return reply.source.tokens.length + (thought?.count ?? 0);
 }

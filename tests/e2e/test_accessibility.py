@@ -168,8 +168,6 @@ def test_results_of_the_lab(page: Page) -> None:
             page.get_by_role("button", name="Measure").click()
         expect(page.locator(".lab-table")).to_be_visible()
         in_both_themes(page, look, "measured")
-        page.get_by_role("tab").nth(1).click()
-        look("race")
 
 
 def test_narrow(page: Page) -> None:

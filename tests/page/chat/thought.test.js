@@ -70,3 +70,12 @@ test("thoughts of another program have no button and no ending", () => {
   assert.equal(thought.element.querySelector(".answer-now"), null);
   assert.equal(thought.summary.textContent.trim(), "Thoughts");
 });
+
+test("thoughts that another program kept as text hold none of the reply's tokens", () => {
+  newPage();
+  const thought = new Thought("rendered", () => {});
+  thought.showText("It is wide.");
+  assert.equal(thought.count, 0);
+  assert.match(thought.element.textContent, /Thoughts/);
+  assert.equal(thought.element.querySelector(".thought-line"), null);
+});
