@@ -157,6 +157,8 @@ ARGUMENTS: dict[str, dict[str, Check]] = {
     "stop": {"conversation": identity},
     "advise": {"conversation": identity},
     "regenerate": {"message": identity},
+    "continue": {"message": identity},
+    "branch": {"message": identity, "token": whole, "ghost": whole},
     "save_again": {},
     "load_stop": {},
     "edit": {

@@ -10,15 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.wire import WireToken, text_of
-from engine.data.rounds import RoundTrace
+from engine.data.rounds import ReplyPart, RoundTrace
 
 
 class LiveThought:
     """Follows the rounds of one reply."""
 
-    def __init__(self) -> None:
-        self._told = self._start = self._end = 0
-        self._seconds = 0.0
+    def __init__(self, told: int = 0, thought: Mapping[str, Any] | None = None) -> None:
+        """told: tokens that the reply has already. thought: what is known of them."""
+        known = thought or {}
+        self._told = told
+        self._start, self._end = int(known.get("from", 0)), int(known.get("to", 0))
+        self._seconds = float(known.get("seconds", 0.0))
 
     def add(self, trace: RoundTrace) -> dict[str, Any] | None:
         """What is known of the thought, None where the round added nothing to it."""
@@ -31,6 +34,15 @@ class LiveThought:
         if self._end == before:
             return None
         self._seconds += trace.seconds.total
+        return self._known()
+
+    def retell(self, parts: Sequence[ReplyPart]) -> dict[str, Any] | None:
+        """What all tokens so far belong to; what is known then, None for no thought."""
+        thoughts = [number for number, part in enumerate(parts) if part == "thought"]
+        self._start, self._end = (thoughts[0], thoughts[-1] + 1) if thoughts else (0, 0)
+        return self._known() if thoughts else None
+
+    def _known(self) -> dict[str, Any]:
         return {"from": self._start, "to": self._end, "seconds": round(self._seconds, 2)}
 
 
