@@ -16,6 +16,7 @@ from app.stored_message import StoredMessage
 from app.thoughts import thought_of
 from app.writing import ReplyStart, Writer
 from engine.data.errors import BadOptionError, RequestError
+from engine.data.loaded import ModelSummary
 from engine.data.request import GenerateRequest, Message
 from engine.process.protocols import Generator
 
@@ -43,9 +44,15 @@ class Asking:
             raise BadOptionError("that message is gone; reload the page")
         return conversation
 
-    def require_ready(self, conversation: int | None) -> None:
-        if self._engine.loaded is None:
+    def require_loaded(self) -> ModelSummary:
+        """The target that is loaded."""
+        loaded = self._engine.loaded
+        if loaded is None:
             raise RequestError("no model is loaded: choose a target above and press Load")
+        return loaded.target
+
+    def require_ready(self, conversation: int | None) -> None:
+        self.require_loaded()
         self.require_free(conversation)
 
     def require_free(self, conversation: int | None) -> None:
@@ -61,14 +68,18 @@ class Asking:
     def prepare(self, conversation: int, parent: int) -> ReplyStart:
         """The request, and the empty reply to the message `parent`, which the path ends with then;
         part of the change that makes room for it."""
+        request = self.request_to(conversation, parent)
+        return ReplyStart(conversation, self._store.start_reply(conversation, parent), request)
+
+    def request_to(self, conversation: int, parent: int) -> GenerateRequest:
+        """What is asked of the engine to answer the message `parent`."""
         history = self._history(self._store.path_to(parent))
         if not history:
             raise BadOptionError("there is nothing to answer: a greeting is not the model's own")
         earlier: tuple[str, ...] = ()
         if self._preferences.current.settings.earlier_chats == "on":
             earlier = self._store.texts_of_others(conversation, EARLIER_CHARACTERS)
-        request = self._request(self._shelf.own(conversation), history, earlier)
-        return ReplyStart(conversation, self._store.start_reply(conversation, parent), request)
+        return self._request(self._shelf.own(conversation), history, earlier)
 
     def request_with(
         self, conversation: int | None, text: str, files: FileList = ()

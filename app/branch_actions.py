@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from app.branches import Branches
+from app.continuing import Continuing
 from app.requests import file_list
 from app.session import Session
 
 Arguments = dict[str, Any]
 
 
-def branch_actions(branches: Branches) -> dict[str, Callable[[Session, Arguments], Any]]:
+def branch_actions(
+    branches: Branches, continuing: Continuing
+) -> dict[str, Callable[[Session, Arguments], Any]]:
     """By their names; each takes the number of a message."""
 
     def of_a_message(ask: Callable[[int], Any]) -> Callable[[Session, Arguments], Any]:
@@ -31,5 +34,9 @@ def branch_actions(branches: Branches) -> dict[str, Callable[[Session, Arguments
         "subtree": of_a_message(branches.subtree),
         "delete_message": of_a_message(branches.delete),
         "restore_message": of_a_message(branches.restore),
+        "continue": lambda session, told: continuing.go_on(session, told["message"]),
+        "branch": lambda session, told: continuing.branch(
+            session, told["message"], told["token"], told["ghost"]
+        ),
         "fork": lambda _session, told: branches.fork(told["message"]),
     }

@@ -12,6 +12,7 @@ from app.asking import Asking
 from app.attachments.stored import FileList
 from app.branches import Branches, require_text
 from app.characters.card import Character
+from app.continuing import Continuing
 from app.conversations import Conversations
 from app.names import Names, drafters_in
 from app.preferences import PreferencesFile
@@ -51,6 +52,7 @@ class Chat:
         self.branches = Branches(
             store, self._asking, self._writer, self._publish, self.announce, self._lock
         )
+        self.continuing = Continuing(store, self._asking, self._writer, self._lock)
 
     @property
     def problem(self) -> str:

@@ -7,9 +7,18 @@ those of the reply; else the number of an earlier text. Replies stored without i
 
 from __future__ import annotations
 
+from typing import Any
+
 from engine.data.rounds import RoundTrace
 
-CopiedRun = tuple[int, int, int | None, int]
+CopiedRun = list[Any]
+
+
+def moved(runs: list[Any], before: int, after: int) -> None:
+    """What was read in the reply itself, whose prompt now has another length."""
+    for run in runs:
+        if run[2] is None and run[3] >= before:
+            run[3] += after - before
 
 
 def copied_runs(trace: RoundTrace, at: int) -> list[CopiedRun]:
@@ -22,7 +31,7 @@ def copied_runs(trace: RoundTrace, at: int) -> list[CopiedRun]:
         if runs:
             first, count, text, place = runs[-1]
             if (first + count, text, place + count) == (number, source.text, source.place):
-                runs[-1] = first, count + 1, text, place
+                runs[-1] = [first, count + 1, text, place]
                 continue
-        runs.append((number, 1, source.text, source.place))
+        runs.append([number, 1, source.text, source.place])
     return runs

@@ -127,7 +127,7 @@ class Handlers:
             "train": self._train,
             "train_step": self._train_step,
             "train_delete": self._train_delete,
-            **branch_actions(services.chat.branches),
+            **branch_actions(services.chat.branches, services.chat.continuing),
             **self._downloads.table(),
             **services.torch.table(),
             **services.presets.table(),

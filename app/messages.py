@@ -183,6 +183,14 @@ class Messages(StoredFiles):
             message,
         )
 
+    def ids_of(self, message: int) -> str:
+        """See app/token_ids.py."""
+        rows = self._all("select ids from messages where id = ?", message)
+        return str(rows[0][0]) if rows else "{}"
+
+    def save_ids(self, message: int, ids: str) -> None:
+        self._run("update messages set ids = ? where id = ?", ids, message)
+
     def select(self, message: int) -> None:
         """The path leads over it, to the newest message below it."""
         with self.atomic() as connection:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
+from dataclasses import replace
 from typing import Any, assert_never
 
+from app.beginning import Beginning
 from app.chat_file import advice
 from app.conversations import Conversations
-from app.copied import copied_runs
-from app.round_times import round_times
+from app.copied import copied_runs, moved
+from app.round_times import cost_of, round_times
 from app.session import Event
 from app.thoughts import LiveThought, answer_of
-from app.wire import WireEncoder, WireToken
-from engine.control.payoff import PayoffMeter
+from app.token_ids import TokenIds
+from app.wire import WireEncoder
+from engine.control.payoff import PayoffMeter, RoundCost
 from engine.data.errors import EngineError
-from engine.data.events import Finished, Notice, PromptProgress, Queued, RunEvent
+from engine.data.events import Finished, Notice, PromptProgress, Queued, Retold, RunEvent
 from engine.data.request import GenerateRequest
 from engine.data.rounds import RoundTrace
-from engine.data.stats import StatsCounter
+from engine.data.stats import Stats, StatsCounter
 
 log = logging.getLogger(__name__)
 SAVE_INTERVAL = 1.0
@@ -32,27 +35,42 @@ class LiveReply:
     Not thread-safe: the owner holds its lock around every call.
     """
 
-    def __init__(self, message: int, conversation: int, store: Conversations, model: str) -> None:
+    def __init__(
+        self,
+        message: int,
+        conversation: int,
+        store: Conversations,
+        model: str,
+        begun: Beginning | None = None,
+    ) -> None:
+        begun = begun or Beginning(TokenIds())
         self.message = message
         self.conversation = conversation
-        self.tokens: list[WireToken] = []
-        self.details: dict[str, Any] = {"model": model, "drafters": [], "notices": []}
+        self.ids = begun.ids
+        self.tokens = begun.tokens
+        self.details = {"drafters": [], "notices": [], **begun.details, "model": model}
         self.finished = False
         self._store = store
-        self._encoder = WireEncoder()
-        self._thought = LiveThought()
+        self._begun = len(begun.tokens)
+        self._was = begun.finish
+        self._earlier = stats_of(self.details.pop("stats", None))
+        self._encoder = WireEncoder(self.details["drafters"])
+        self._thought = LiveThought(self._begun, self.details.get("reasoning"))
         self._counter = StatsCounter()
         self._payoff = PayoffMeter()
+        for times in self.details.get("rounds", ()):
+            self._payoff.add(cost_of(times))
         self._started = time.monotonic()
         self._first_round_at: float | None = None
         self._saved_at = self._figures_at = 0.0
 
-    def take(self, event: RunEvent) -> Event:
-        """The page's event for a run event."""
+    def take(self, event: RunEvent) -> Event | None:
+        """The page's event for a run event; None where nothing changes for it."""
         match event:
             case Queued(place=place):
                 return {"k": "queued", "m": self.message, "place": place}
             case PromptProgress(done=done, total=total, reused=reused):
+                self._know_prompt(total + 1 - self._begun)
                 return {
                     "k": "prefill",
                     "m": self.message,
@@ -60,13 +78,15 @@ class LiveReply:
                     "total": total,
                     "reused": reused,
                 }
+            case Retold():
+                return self._retell(event)
             case RoundTrace():
                 return self._round(event)
             case Notice(message=text):
                 self.details["notices"].append(text)
                 return {"k": "notice", "m": self.message, "text": text}
             case Finished():
-                return self._finish(event)
+                return self.finish(event)
             case _:
                 assert_never(event)
 
@@ -75,8 +95,16 @@ class LiveReply:
         self._thought.is_asked = True
 
     def fail(self, error: EngineError) -> Event:
+        if self._was and len(self.tokens) == self._begun:
+            return self._stay(f"the reply could not go on: {error}")
         self.details["error"] = {"kind": type(error).__name__, "message": str(error)}
         return self.end("failed")
+
+    def _stay(self, why: str) -> Event:
+        """As it was before it was to go on."""
+        if why not in self.details["notices"]:
+            self.details["notices"].append(why)
+        return self.end(self._was)
 
     def end(self, finish: str) -> Event:
         """The last event. The figures so far stay with the reply if the run gave none."""
@@ -104,6 +132,7 @@ class LiveReply:
         try:
             with self._store.atomic():
                 self._store.save_reply(self.message, text, self.tokens, told, not self.finished)
+                self._store.save_ids(self.message, self.ids.to_json())
         except sqlite3.Error as error:
             log.error("reply %d could not be saved: %s", self.message, error)
             self.details["unsaved"] = f"{error}: {advice(error)}"
@@ -115,9 +144,11 @@ class LiveReply:
         now = time.monotonic()
         if self._first_round_at is None:
             self._first_round_at = now
+        cost = RoundCost.of(trace)
         self._counter.add(trace)
-        self._payoff.add(trace)
-        self.details.setdefault("rounds", []).append(round_times(trace))
+        self._payoff.add(cost)
+        self.details.setdefault("rounds", []).append(round_times(cost))
+        self.ids.add(trace)
         known_drafters = len(self._encoder.drafters)
         added = self._encoder.encode(trace)
         event: Event = {"k": "tok", "m": self.message, "at": len(self.tokens), "add": added}
@@ -139,18 +170,42 @@ class LiveReply:
                 event["payoff"] = self.details["payoff"]
         return event
 
-    def _finish(self, event: Finished) -> Event:
+    def finish(self, event: Finished) -> Event:
+        if self._was and len(self.tokens) == self._begun:
+            return self.end(self._was if event.finish == "cancelled" else event.finish)
         self.details |= {
             "seed": event.seed,
             "prompt_tokens": event.prompt_tokens,
             "reused_prompt_tokens": event.reused_prompt_tokens,
-            "stats": event.stats.to_json(),
+            "stats": (self._earlier + event.stats).to_json(),
         }
         if not event.exact:
             self.details["exact"] = False
-        if event.identical:
+        if event.identical and (not self._begun or "identical" in self.details):
             self.details["identical"] = True
+        else:
+            self.details.pop("identical", None)
         return self.end(event.finish)
+
+    def _know_prompt(self, tokens: int) -> None:
+        """Of a reply that goes on, what it answers may have another length than before."""
+        before = self.details.get("prompt_tokens")
+        if self._begun and before is not None and before != tokens:
+            moved(self.details.get("copied", []), before, tokens)
+            self.details["prompt_tokens"] = tokens
+
+    def _retell(self, event: Retold) -> Event | None:
+        """The page draws anew where the end of what was there means another text now."""
+        thought = self._thought.retell([one.part for one in event.tokens])
+        changed = thought != self.details.get("reasoning")
+        for token, told in zip(self.tokens, event.tokens, strict=True):
+            changed = changed or token[0] != told.text
+            token[0] = told.text
+        if thought is not None:
+            self.details["reasoning"] = thought
+        else:
+            self.details.pop("reasoning", None)
+        return {"k": "changed"} if changed else None
 
     def _compare(self) -> None:
         """With plain decoding, as far as it is known what that takes."""
@@ -159,10 +214,19 @@ class LiveReply:
             self.details["payoff"] = payoff.to_json()
 
     def _figures(self) -> dict[str, Any]:
-        figures = self._counter.snapshot().to_json()
+        figures = self._counter.snapshot()
         if self._first_round_at is not None:
-            figures["prefill_seconds"] = self._first_round_at - self._started
-        return figures
+            figures = replace(figures, prefill_seconds=self._first_round_at - self._started)
+        return (self._earlier + figures).to_json()
+
+
+def stats_of(kept: Any) -> Stats:
+    """Of stored figures; nothing where there are none, or where they are damaged."""
+    try:
+        return Stats() if kept is None else Stats.from_json(kept)
+    except (KeyError, TypeError, AttributeError):
+        log.warning("the figures of a reply that goes on are damaged: they begin anew")
+        return Stats()
 
 
 def verified_by(request: GenerateRequest) -> dict[str, Any]:

@@ -158,6 +158,8 @@ ARGUMENTS: dict[str, dict[str, Check]] = {
     "answer_now": {"conversation": identity},
     "advise": {"conversation": identity},
     "regenerate": {"message": identity},
+    "continue": {"message": identity},
+    "branch": {"message": identity, "token": whole, "ghost": whole},
     "save_again": {},
     "load_stop": {},
     "edit": {

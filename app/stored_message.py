@@ -11,7 +11,7 @@ from app.wire import WireToken
 MessageRole = Literal["user", "assistant", "system"]
 Parsed = TypeVar("Parsed", list[Any], dict[str, Any])
 _LOST_TRACE = "The record of how this reply was drafted is damaged; its text is complete."
-COLUMNS = "id, parent, role, content, tokens, details, streaming, created, reasoning"
+COLUMNS = "id, parent, role, content, tokens, details, streaming, created, reasoning, ids != '{}'"
 """What `stored_message` reads, in its order."""
 
 
@@ -19,8 +19,9 @@ COLUMNS = "id, parent, role, content, tokens, details, streaming, created, reaso
 class StoredMessage:
     """parent: what it follows, None for a first message. tokens: wire tokens of a reply. details:
     its figures, drafter names, finish, error. created: seconds since 1970, 0 where nobody knows.
-    reasoning: thoughts that another program kept as text. versions: numbers of all that follow the
-    same message, this one among them.
+    reasoning: thoughts that another program kept as text. has_ids: whether the ids of its tokens
+    are kept, see app/token_ids.py. versions: numbers of all that follow the same message, this one
+    among them.
     """
 
     id: int
@@ -32,6 +33,7 @@ class StoredMessage:
     parent: int | None = None
     created: float = 0.0
     reasoning: str = ""
+    has_ids: bool = False
     versions: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -41,7 +43,7 @@ class StoredMessage:
 
 def stored_message(row: tuple[Any, ...], versions: tuple[int, ...] = ()) -> StoredMessage:
     """A column that cannot be read costs what was in it, not the chat: the text is there twice."""
-    identity, parent, role, content, tokens, details, streaming, created, reasoning = row
+    identity, parent, role, content, tokens, details, streaming, created, reasoning, ids = row
     trace, known = _read_tokens(tokens), parsed_details(details)
     if role == "assistant" and content and not trace:
         trace = [[content, "p", None, None, None, None]]
@@ -56,6 +58,7 @@ def stored_message(row: tuple[Any, ...], versions: tuple[int, ...] = ()) -> Stor
         parent=parent,
         created=float(created),
         reasoning=reasoning,
+        has_ids=bool(ids) and len(trace) > 0,
         versions=versions,
     )
 

@@ -11,18 +11,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.wire import WireToken, text_of
-from engine.data.rounds import EmittedToken, RoundTrace
+from engine.data.rounds import EmittedToken, ReplyPart, RoundTrace
 
 
 class LiveThought:
     """Follows the rounds of one reply."""
 
-    def __init__(self) -> None:
-        """is_asked: the user has asked for its end."""
+    def __init__(self, told: int = 0, thought: Mapping[str, Any] | None = None) -> None:
+        """told: tokens that the reply has already. thought: what is known of them. is_asked: the
+        user has asked for its end."""
+        known = thought or {}
         self.is_asked = False
-        self._told = self._start = self._end = 0
-        self._seconds = 0.0
-        self._ended = ""
+        self._told = told
+        self._start, self._end = int(known.get("from", 0)), int(known.get("to", 0))
+        self._seconds = float(known.get("seconds", 0.0))
+        self._ended = str(known.get("ended", ""))
 
     def add(self, trace: RoundTrace) -> dict[str, Any] | None:
         """What is known of the thought, None where the round added nothing to it."""
@@ -36,6 +39,15 @@ class LiveThought:
         if self._end == before:
             return None
         self._seconds += trace.seconds.total
+        return self._known()
+
+    def retell(self, parts: Sequence[ReplyPart]) -> dict[str, Any] | None:
+        """What all tokens so far belong to; what is known then, None for no thought."""
+        thoughts = [number for number, part in enumerate(parts) if part == "thought"]
+        self._start, self._end = (thoughts[0], thoughts[-1] + 1) if thoughts else (0, 0)
+        return self._known() if thoughts else None
+
+    def _known(self) -> dict[str, Any]:
         ended = {"ended": self._ended} if self._ended else {}
         seconds = round(self._seconds, 2)
         return {"from": self._start, "to": self._end, "seconds": seconds, **ended}

@@ -10,7 +10,7 @@ names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from engine.data.rounds import EmittedToken, ProposedToken, RoundTrace, TokenKind
@@ -28,25 +28,17 @@ WireToken = list[Any]
 class WireEncoder:
     """Encodes the rounds of one reply; `drafters` grows as new names appear."""
 
-    def __init__(self) -> None:
-        self.drafters: list[str] = []
+    def __init__(self, drafters: Sequence[str] = ()) -> None:
+        self.drafters = list(drafters)
 
     def encode(self, trace: RoundTrace) -> list[WireToken]:
         tokens = [self._token(emitted) for emitted in trace.emitted]
         if not tokens:
             return tokens
         ghosts: list[list[list[Any]]] = [[] for _ in tokens]
-        places: dict[int, tuple[int, int]] = {}  # node to its token and its place among the ghosts
-        for index in _branches(trace.proposed):
-            node = trace.proposed[index]
-            ghost = self._ghost(node)
-            if node.parent in places:
-                at, place = places[node.parent]
-                ghost.append(place)
-            else:  # it leaves the text where the round's token of its depth stands
-                at = min(node.depth, len(tokens)) - 1
-            places[index] = at, len(ghosts[at])
-            ghosts[at].append(ghost)
+        for index, at, followed in rejected_nodes(trace):
+            ghost = self._ghost(trace.proposed[index])
+            ghosts[at].append(ghost if followed is None else [*ghost, followed])
         for token, tried in zip(tokens, ghosts, strict=True):
             if tried:
                 token.append(tried)
@@ -77,6 +69,25 @@ class WireEncoder:
         if drafter not in self.drafters:
             self.drafters.append(drafter)
         return self.drafters.index(drafter)
+
+
+def rejected_nodes(trace: RoundTrace) -> Iterator[tuple[int, int, int | None]]:
+    """In the order of the ghosts: the node, which of the round's tokens it is a ghost of, and the
+    place among that one's ghosts of the one that it follows."""
+    if not trace.emitted:
+        return
+    counts = [0] * len(trace.emitted)
+    places: dict[int, tuple[int, int]] = {}  # node to its token and its place among the ghosts
+    for index in _branches(trace.proposed):
+        node = trace.proposed[index]
+        if node.parent in places:
+            at, followed = places[node.parent]
+            yield index, at, followed
+        else:  # it leaves the text where the round's token of its depth stands
+            at = min(node.depth, len(trace.emitted)) - 1
+            yield index, at, None
+        places[index] = at, counts[at]
+        counts[at] += 1
 
 
 def _branches(proposed: Sequence[ProposedToken]) -> list[int]:

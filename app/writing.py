@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
+from app.beginning import Beginning
 from app.conversations import Conversations
 from app.replies import LiveReply, verified_by
 from app.session import Event, Session
 from app.stored_message import StoredMessage
+from app.token_ids import TokenIds
 from engine.data.errors import EngineError
 from engine.data.events import Finished
 from engine.data.request import GenerateRequest
@@ -27,11 +31,14 @@ _CLOSE_SECONDS = 8.0
 
 @dataclass(frozen=True, slots=True)
 class ReplyStart:
-    """A reply that is stored, still empty, and what it is to answer."""
+    """A reply that is stored, and what it is to answer. begun: what it begins with, None for
+    nothing. told: what pages are told of it: it starts, it is resumed, or the path is another."""
 
     conversation: int
     message: int
     request: GenerateRequest
+    begun: Beginning | None = None
+    told: Literal["start", "resume", "changed"] = "start"
 
 
 class _Writing:
@@ -99,7 +106,12 @@ class Writer:
         live = self.in_memory(message.id)
         if live is None:
             return message
-        return replace(message, tokens=list(live.tokens), details=dict(live.details))
+        return replace(
+            message,
+            tokens=list(live.tokens),
+            details=dict(live.details),
+            has_ids=live.ids.are_known,
+        )
 
     def save_again(self, conversation: int | None = None) -> str:
         """Stores what could not be, in one conversation or in all; why not, "" if it is stored."""
@@ -117,12 +129,17 @@ class Writer:
 
     def start(self, session: Session, start: ReplyStart) -> None:
         loaded = self._engine.loaded
-        name = loaded.target.id if loaded else ""
-        reply = LiveReply(start.message, start.conversation, self._store, name)
+        name, vocabulary = (loaded.target.id, loaded.target.vocabulary) if loaded else ("", "")
+        begun = start.begun or Beginning(TokenIds.of_new(vocabulary, start.request))
+        reply = LiveReply(start.message, start.conversation, self._store, name, begun)
         reply.details["verified"] = verified_by(start.request)
         writing = self._active[start.conversation] = _Writing(reply, session)
-        shown = {"k": "start", "m": start.message, "details": dict(reply.details)}
-        self._publish(start.conversation, shown)
+        if reply.tokens:
+            reply.save()
+        shown = {"m": start.message, "details": copy.deepcopy(reply.details)}
+        self._publish(
+            start.conversation, {"k": start.told} | ({} if start.told == "changed" else shown)
+        )
         writing.thread = threading.Thread(
             target=self._write,
             args=(writing, start.request),
@@ -201,11 +218,12 @@ class Writer:
         while True:
             event = run.next_event(timeout=POLL_SECONDS)
             if isinstance(event, Finished):
-                self._end(reply, partial(reply.take, event))
+                self._end(reply, partial(reply.finish, event))
                 return
             with self._lock:
-                if event is not None:
-                    self._publish(reply.conversation, reply.take(event))
+                told = None if event is None else reply.take(event)
+                if told is not None:
+                    self._publish(reply.conversation, told)
                 reply.save_if_due()
 
     def _end(self, reply: LiveReply, end: Callable[[], Event]) -> None:

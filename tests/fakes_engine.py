@@ -21,7 +21,15 @@ from engine.data.errors import (
     ModelFileError,
     StoppedError,
 )
-from engine.data.events import Finished, FinishReason, Notice, PromptProgress, Queued, RunEvent
+from engine.data.events import (
+    Finished,
+    FinishReason,
+    Notice,
+    PromptProgress,
+    Queued,
+    Retold,
+    RunEvent,
+)
 from engine.data.loaded import DrafterSummary, LoadedSummary, ModelSummary, SpeedSummary
 from engine.data.log_line import LogLine
 from engine.data.prompt_size import PromptSize
@@ -31,6 +39,7 @@ from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundT
 from engine.data.stats import StatsCounter
 from engine.process.messages import LoadProgress
 from engine.process.protocols import ChangeListener
+from tests.fakes_continued import part_of
 from tests.rendering_replies import HOSTILE_RENDERING, RENDERING
 from tests.tree_script import tree_script
 
@@ -258,6 +267,7 @@ class FakeEngine:
             47_185_920,
             CONTEXT,
             49152,
+            f"of {request.target}",
         )
         names = re.findall(r"[a-z]+(?:-[a-z]+)?(?::[\w.=+-]+)?", request.drafter or "")
         drafters = tuple(
@@ -340,10 +350,14 @@ class FakeEngine:
             rounds = tree_script()
         if "dear" in asked:
             rounds = [replace(one, seconds=DEAR) for one in rounds]
+        played, usual = part_of(rounds, request.continuation, asked)
         pace = SLOW_PACE if "slowly" in asked else self.pace
         counter, started, emitted = StatsCounter(0.04), time.perf_counter(), 0
         tokens: list[EmittedToken] = []
-        for trace in rounds:
+        for trace in played:
+            if isinstance(trace, Retold):
+                run.put(trace)
+                continue
             emitted += len(trace.emitted)
             if pace and run.cancelled.wait(
                 max(0.0, started + emitted / pace - time.perf_counter())
@@ -357,9 +371,7 @@ class FakeEngine:
             if "die" in asked and len(tokens) > 30:
                 run.put(EngineDiedError("the engine process ended unexpectedly (signal 9)"))
                 return
-        finish: FinishReason = "cancelled" if run.cancelled.is_set() else "eos"
-        if "context" in asked and finish == "eos":
-            finish = "context"
+        finish: FinishReason = "cancelled" if run.cancelled.is_set() else usual
         seed = request.sampling.seed if request.sampling.seed is not None else 4711
         written = "".join(token.shown for token in tokens if token.part == "answer")
         ids = tuple(token.token for token in tokens)

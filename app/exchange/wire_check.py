@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from app.round_times import are_rounds
 from app.thoughts import answer_of
 from app.wire import KIND_LETTERS, WireToken
 
@@ -119,12 +120,6 @@ def _is_payoff(value: Any) -> bool:
     return all_or_none and _is_number(value.get("plain")) and value["plain"] > 0
 
 
-def _are_rounds(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(one, list) and len(one) == 4 and all(map(_is_whole, one)) for one in value
-    )
-
-
 def _anything(value: Any) -> bool:
     return True
 
@@ -145,7 +140,7 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "reasoning": _is_thought,
     "stats": _is_stats,
     "payoff": _is_payoff,
-    "rounds": _are_rounds,
+    "rounds": are_rounds,
     "seed": _is_whole,
     "prompt_tokens": _is_whole,
     "reused_prompt_tokens": _is_whole,

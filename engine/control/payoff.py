@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.control.speedup import HURTS, most_speedup, pass_ratios, student
-from engine.data.rounds import RoundTrace
+from engine.data.rounds import RoundSeconds, RoundTrace
 
 FEWEST_ROUNDS = 8
 FEWEST_TOKENS = 24
@@ -52,6 +52,29 @@ class Payoff:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundCost:
+    """What a round took and gave. plain: see RoundTrace, 0 where it was not measured."""
+
+    emitted: int
+    seconds: RoundSeconds
+    plain: float
+    drafted: int
+    accepted: int
+    reading: float
+
+    @classmethod
+    def of(cls, trace: RoundTrace) -> RoundCost:
+        return cls(
+            len(trace.emitted),
+            trace.seconds,
+            trace.plain or 0.0,
+            len(trace.proposed),
+            sum(node.accepted for node in trace.proposed),
+            trace.reading,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class _Round:
     """plain, taken, draft: seconds; pass_: of the target's pass, one: of a pass of one row."""
 
@@ -72,19 +95,19 @@ class PayoffMeter:
         self._reading = 0.0
         self._accepted = 0
 
-    def add(self, trace: RoundTrace) -> None:
+    def add(self, cost: RoundCost) -> None:
         """Rounds of which nothing was measured are passed over."""
-        if trace.plain is None or not trace.plain > 0.0 or not trace.emitted:
+        if not cost.plain > 0.0 or not cost.emitted:
             return
-        seconds, width = trace.seconds, 1 + len(trace.proposed)
-        one = seconds.target if width == 1 else trace.plain
+        seconds, width = cost.seconds, 1 + cost.drafted
+        one = seconds.target if width == 1 else cost.plain
         other = seconds.other if width == 1 else min(seconds.other / width, _MOST_OTHER * one)
-        plain = len(trace.emitted) * (one + other)
+        plain = cost.emitted * (one + other)
         taken = seconds.total
-        self._reading += trace.reading
-        self._accepted += sum(node.accepted for node in trace.proposed)
+        self._reading += cost.reading
+        self._accepted += cost.accepted
         self._rounds.append(
-            _Round(plain, taken, seconds.draft, seconds.target, one, width, len(trace.emitted))
+            _Round(plain, taken, seconds.draft, seconds.target, one, width, cost.emitted)
         )
 
     @property

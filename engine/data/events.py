@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.data.rounds import RoundTrace
+from engine.data.rounds import ReplyPart, RoundTrace
 from engine.data.stats import Stats
 
 FinishReason = Literal["eos", "length", "context", "cancelled"]
@@ -35,6 +35,22 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class RetoldToken:
+    """text: what it adds to the thought or to the answer, whichever it is part of."""
+
+    text: str
+    part: ReplyPart
+
+
+@dataclass(frozen=True, slots=True)
+class Retold:
+    """All tokens of the continuation, before the first round is told: what follows them may
+    complete a character or a marker, so that the last ones may mean another text than they did."""
+
+    tokens: tuple[RetoldToken, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Thought:
     """start, end: the reply's tokens that it is made of, its markers among them."""
 
@@ -48,7 +64,8 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The end of a run. text: the reply, of a model that thinks its answer; tokens are all.
+    """The end of a run. text: the reply, of a model that thinks its answer; tokens are all. Of a
+    reply with a continuation these, the thought and the figures are what is new.
     thought: what came before the answer. stats: its figures, one definition for everyone.
 
     exact: whether the text follows the target's own distribution; typical acceptance changes it.
@@ -88,4 +105,4 @@ class Finished:
         }
 
 
-RunEvent = Queued | PromptProgress | RoundTrace | Notice | Finished
+RunEvent = Queued | PromptProgress | Retold | RoundTrace | Notice | Finished

@@ -23,7 +23,10 @@ class BreakEven:
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """A model as it is loaded. bytes: weights on disk; kv_bytes: KV cache and recurrent states."""
+    """A model as it is loaded. bytes: weights on disk; kv_bytes: KV cache and recurrent states.
+
+    vocabulary: its identity, the same where ids stand for the same tokens; "" where nobody knows.
+    """
 
     id: str
     path: str
@@ -33,6 +36,7 @@ class ModelSummary:
     kv_bytes: int
     context_length: int
     vocabulary_size: int
+    vocabulary: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,7 @@ class GenerateRequest:
     """One reply. Either messages (rendered with the chat template) or a raw prompt, never both.
 
     continuation: tokens that the reply already starts with; generation goes on after them.
+    vocabulary: the identity of the one that they are of, None where the caller is sure.
     reuse: keep what the KV caches hold of the prompt; False prefills all of it (benchmarks).
     max_tokens: new ones; None: until the context is full.
     copy_from: texts that drafters may copy from besides the chat itself, the most recent last; the
@@ -138,6 +139,7 @@ class GenerateRequest:
     messages: tuple[Message, ...] = ()
     raw_prompt: str | None = None
     continuation: tuple[int, ...] = ()
+    vocabulary: str | None = None
     max_tokens: int | None = None
     sampling: SamplingParams = SamplingParams()
     drafting: DraftParams = DraftParams()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from itertools import zip_longest
+from typing import Any, TypeVar
 
 from engine.data.rounds import RoundTrace
 
@@ -15,6 +16,9 @@ class DrafterCount:
 
     proposed: int
     accepted: int
+
+    def __add__(self, other: DrafterCount) -> DrafterCount:
+        return DrafterCount(self.proposed + other.proposed, self.accepted + other.accepted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,9 @@ class MemberCount:
 
     asked: int
     agreed: float
+
+    def __add__(self, other: MemberCount) -> MemberCount:
+        return MemberCount(self.asked + other.asked, self.agreed + other.agreed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,30 @@ class Stats:
     overhead_seconds: float = 0.0
     reached: int = 0
     members: Mapping[str, MemberCount] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Stats:
+        """Of its own JSON: the rates are made anew. KeyError or TypeError where that is damaged."""
+        drafters, members = kept["by_drafter"], kept.get("members", {})
+        return cls(
+            **{name: kept[name] for name in _COUNTED},
+            proposed_by_position=tuple(kept["proposed_by_position"]),
+            accepted_by_position=tuple(kept["accepted_by_position"]),
+            by_drafter={name: DrafterCount(**count) for name, count in drafters.items()},
+            reached=kept.get("reached", 0),
+            members={name: MemberCount(**count) for name, count in members.items()},
+        )
+
+    def __add__(self, other: Stats) -> Stats:
+        """Of a reply in two parts."""
+        return Stats(
+            **{name: getattr(self, name) + getattr(other, name) for name in _COUNTED},
+            proposed_by_position=_sums(self.proposed_by_position, other.proposed_by_position),
+            accepted_by_position=_sums(self.accepted_by_position, other.accepted_by_position),
+            by_drafter=_joined(self.by_drafter, other.by_drafter),
+            reached=self.reached + other.reached,
+            members=_joined(self.members, other.members),
+        )
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -91,6 +122,22 @@ class Stats:
             "tokens_per_second": self.tokens_per_second,
             **({"reached": self.reached, "members": members} if members else {}),
         }
+
+
+_COUNTED = (
+    *("emitted", "rounds", "parked_rounds", "proposed", "accepted", "prefill_seconds"),
+    *("decode_seconds", "target_seconds", "draft_seconds", "overhead_seconds"),
+)
+Count = TypeVar("Count", DrafterCount, MemberCount)
+
+
+def _sums(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+    return tuple(one + other for one, other in zip_longest(first, second, fillvalue=0))
+
+
+def _joined(first: Mapping[str, Count], second: Mapping[str, Count]) -> dict[str, Count]:
+    both = {name: first[name] + second[name] for name in first if name in second}
+    return {**first, **second, **both}
 
 
 class StatsCounter:

@@ -124,6 +124,11 @@ class RoundLoop:
         self.context = context
         self._clock = RoundClock()
         text = IncrementalText(vocabulary.piece)
+        for begun in self._request.continuation:
+            text.push(begun)
+        if self._request.continuation and vocabulary.ends_generation(context[-1]):
+            self.finish = "eos"
+            return
         number = 0
         while not cancelled():
             number += 1

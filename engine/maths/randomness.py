@@ -46,8 +46,9 @@ TargetStream = DrawStream
 class IndependentStream:
     """A Philox generator of its own for each purpose; draws by inverse CDF."""
 
-    def __init__(self, seed: int, purpose: Purpose) -> None:
-        self._generator = _philox(seed, _SPAWN_KEYS[purpose])
+    def __init__(self, seed: int, purpose: Purpose, start: int = 0) -> None:
+        """start: tokens that the reply has already. What they were drawn with is not used again."""
+        self._generator = _philox(seed, _SPAWN_KEYS[purpose], start)
 
     def uniform(self) -> float:
         return self._generator.random()
@@ -109,8 +110,9 @@ def random_seed() -> int:
     return secrets.randbelow(2**31)
 
 
-def _philox(seed: int, spawn_key: int) -> np.random.Generator:
-    sequence = np.random.SeedSequence(seed, spawn_key=(spawn_key,))
+def _philox(seed: int, spawn_key: int, start: int = 0) -> np.random.Generator:
+    keys = (spawn_key, start) if start else (spawn_key,)
+    sequence = np.random.SeedSequence(seed, spawn_key=keys)
     return np.random.Generator(np.random.Philox(sequence))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from engine.files.gguf_types import TOKEN_NORMAL
 
 _TOKENS = "tokenizer.ggml.tokens"
 _TYPES = "tokenizer.ggml.token_type"
+_IDENTITY_LENGTH = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,18 @@ def read_vocabulary(path: Path) -> GgufVocabulary:
     """
     with foreign_file(path):
         return _read_vocabulary(file_key(path))
+
+
+def vocabulary_identity(path: Path) -> str:
+    """The same for two files where every id stands for the same token; "" without a vocabulary."""
+    try:
+        vocabulary = read_vocabulary(path)
+    except ModelFileError:
+        return ""
+    digest = hashlib.sha256(f"{vocabulary.model}\n{vocabulary.pre}\n{vocabulary.types}".encode())
+    for token in vocabulary.tokens:
+        digest.update(len(token).to_bytes(4, "little") + token)
+    return digest.hexdigest()[:_IDENTITY_LENGTH]
 
 
 def require_distinct_tokens(path: Path) -> None:

@@ -39,12 +39,13 @@ class ReplySoFar:
     def cancelled(self) -> Finished:
         """The last event of a run that was stopped. A seed that the engine chose is not known."""
         stats, prompt = self._counter.snapshot(), self._prompt
+        begun = len(self._request.continuation)
         return Finished(
             text="".join(self._texts),
             tokens=tuple(self._tokens),
             finish="cancelled",
             # The prompt's last token belongs to the first round, and is not counted in the prefill.
-            prompt_tokens=0 if prompt is None else prompt.total + 1,
+            prompt_tokens=0 if prompt is None else prompt.total + 1 - begun,
             reused_prompt_tokens=0 if prompt is None else prompt.reused,
             seed=self._request.sampling.seed or 0,
             stats=stats,

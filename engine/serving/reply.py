@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from engine.data.errors import EngineError
-from engine.data.events import Finished, Notice, PromptProgress, RunEvent
+from engine.data.events import Finished, Notice, PromptProgress, Retold, RetoldToken, RunEvent
 from engine.data.request import Coupling, GenerateRequest
 from engine.data.rounds import RoundTrace
 from engine.data.stats import StatsCounter
@@ -18,6 +18,7 @@ from engine.llama.context import Context
 from engine.llama.native_context import PREFILL_CHUNK
 from engine.maths.randomness import CoupledStream, IndependentStream
 from engine.serving.thoughts import ReplyThoughts
+from engine.text.detokenize import IncrementalText
 
 
 class Reply:
@@ -38,6 +39,7 @@ class Reply:
         self._setup = setup
         self._request = request
         self._prompt_length = len(prompt)
+        self._retold = not request.continuation
         self._seed = seed
         self._reused = 0
         self._thoughts = thoughts
@@ -80,7 +82,8 @@ class Reply:
         self, cancelled: Callable[[], bool], steering: Steering | None = None
     ) -> Iterator[RunEvent]:
         """Round traces and notices until the reply ends."""
-        streams = _streams(self._seed, self._request.drafting.coupling)
+        start = len(self._request.continuation)
+        streams = _streams(self._seed, self._request.drafting.coupling, start)
         loop = self._loop = RoundLoop(self._context, self._setup, self._request, streams, steering)
         self._counter = StatsCounter(self._prefill_seconds)
         vocabulary = self._context.model.vocab
@@ -112,17 +115,29 @@ class Reply:
             yield from self._told(self._thoughts.finish())
 
     def _told(self, traces: Sequence[RoundTrace]) -> Iterator[RunEvent]:
+        if traces and not self._retold:
+            self._retold = True
+            yield Retold(self._begun())
         for trace in traces:
             self._texts.extend(one.shown for one in trace.emitted if one.part == "answer")
             yield trace
 
+    def _begun(self) -> tuple[RetoldToken, ...]:
+        if self._thoughts is not None:
+            return tuple(RetoldToken(one.text, one.part) for one in self._thoughts.begun)
+        text = IncrementalText(self._context.model.vocab.piece)
+        return tuple(
+            RetoldToken(text.push(token), "answer") for token in self._request.continuation
+        )
+
     def finished(self) -> Finished:
+        asked = self._prompt_length - len(self._request.continuation)
         return Finished(
             text="".join(self._texts),
             tokens=tuple(self.context_tokens[self._prompt_length :]),
             finish=self._loop.finish if self._loop is not None else "cancelled",
-            prompt_tokens=self._prompt_length,
-            reused_prompt_tokens=self._reused,
+            prompt_tokens=asked,
+            reused_prompt_tokens=min(self._reused, asked),
             seed=self._seed,
             stats=self._counter.snapshot(),
             exact=self._is_exact,
@@ -143,7 +158,9 @@ class Reply:
         return self._context.options.exact is not None and self._is_exact and not drawn
 
 
-def _streams(seed: int, coupling: Coupling) -> Streams:
+def _streams(seed: int, coupling: Coupling, start: int) -> Streams:
     if coupling == "seed":
         return Streams(CoupledStream(seed), CoupledStream(seed))
-    return Streams(IndependentStream(seed, "target"), IndependentStream(seed, "draft"))
+    return Streams(
+        IndependentStream(seed, "target", start), IndependentStream(seed, "draft", start)
+    )

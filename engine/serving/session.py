@@ -162,6 +162,7 @@ class Session:
             raise BadOptionError(
                 "typical acceptance changes the text, and strict numerics keep it: use one of them"
             )
+        _require_vocabulary(loaded, request)
         held, seed = tuple(loaded.held), request.sampling.seed
         try:
             prompt, notices = build_prompt(
@@ -213,6 +214,14 @@ def _known(summary: LoadedSummary | None) -> LoadedSummary:
 
 def _is_same(loaded: LoadPlan, wanted: LoadPlan) -> bool:
     return loaded.request == wanted.request and loaded.files == wanted.files
+
+
+def _require_vocabulary(loaded: Loaded, request: GenerateRequest) -> None:
+    if request.vocabulary not in (None, loaded.summary.target.vocabulary):
+        raise BadOptionError(
+            f"the reply cannot go on with {loaded.summary.target.id}: it was written in another "
+            "vocabulary; load the model that it began with, or write it again"
+        )
 
 
 def _thoughts(

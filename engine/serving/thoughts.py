@@ -46,11 +46,12 @@ class ReplyThoughts:
         self._text = IncrementalText(vocabulary.piece)
         self._tail: deque[int] = deque(maxlen=_TAIL)
         self._thought_tokens = 0
-        for token in continuation:
-            self._push(token, self._text.push(token))
-        self._splitter.take()
+        self._continued = len(continuation)
+        self._begun: list[TokenPart] = []
         self._held: deque[RoundTrace] = deque()
         self._parts: deque[TokenPart] = deque()
+        for token in continuation:
+            self._push(token, self._text.push(token))
         self._told = self._start = self._end = 0
 
     @property
@@ -59,6 +60,11 @@ class ReplyThoughts:
         if self._start == self._end:
             return None
         return Thought(self._splitter.thought or "", self._start, self._end)
+
+    @property
+    def begun(self) -> Sequence[TokenPart]:
+        """The continuation, once a round was told."""
+        return tuple(self._begun)
 
     @property
     def is_thinking(self) -> bool:
@@ -110,6 +116,8 @@ class ReplyThoughts:
 
     def _released(self) -> list[RoundTrace]:
         self._parts.extend(self._splitter.take())
+        while self._parts and len(self._begun) < self._continued:
+            self._begun.append(self._parts.popleft())
         told = []
         while self._held and len(self._held[0].emitted) <= len(self._parts):
             trace = self._held.popleft()

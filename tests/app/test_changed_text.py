@@ -34,7 +34,7 @@ def test_a_changed_reply_is_kept_as_one(tmp_path: Path, exact: bool) -> None:
     store = Conversations(tmp_path / "chats.sqlite")
     conversation = store.create("hello").id
     reply = LiveReply(store.start_reply(conversation), conversation, store, "Tiny")
-    event = reply.take(Finished("", (), "eos", 1, 0, 0, Stats(), exact))
+    event = reply.finish(Finished("", (), "eos", 1, 0, 0, Stats(), exact))
     assert event["details"].get("exact", True) is exact
     stored = store.messages(conversation)[-1].details
     assert stored is not None and stored.get("exact", True) is exact

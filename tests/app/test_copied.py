@@ -17,9 +17,9 @@ def trace(*sources: CopySource | None) -> RoundTrace:
 def test_consecutive_places_are_one_run_and_a_jump_begins_another() -> None:
     here = [CopySource(None, place) for place in (4, 5, 9)]
     assert copied_runs(trace(*here, None, CopySource(2, 10)), 7) == [
-        (7, 2, None, 4),
-        (9, 1, None, 9),
-        (11, 1, 2, 10),
+        [7, 2, None, 4],
+        [9, 1, None, 9],
+        [11, 1, 2, 10],
     ]
 
 

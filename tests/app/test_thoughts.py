@@ -56,7 +56,7 @@ def test_a_reply_that_ends_in_its_thought_has_no_answer(tmp_path: Path) -> None:
     conversation = store.create("hello").id
     reply = LiveReply(store.start_reply(conversation), conversation, store, "Tiny")
     for trace in islice(thinking_script("hello"), 3):
-        event = reply.take(trace)
+        event = reply.take(trace) or {}
         assert event["reasoning"]["to"] == event["at"] + len(event["add"])
     reply.end("cancelled")
     (stored,) = store.messages(conversation)
@@ -71,7 +71,7 @@ def test_a_reply_without_thoughts_says_nothing_of_them(tmp_path: Path) -> None:
     reply = LiveReply(store.start_reply(conversation), conversation, store, "Tiny")
     emitted = EmittedToken(1, "Hi", "plain", None, 1.0, None, None)
     trace = RoundTrace(1, 1, (), (emitted,), RoundSeconds(0.0, 0.1, 0.0), False)
-    assert "reasoning" not in reply.take(trace)
+    assert "reasoning" not in (reply.take(trace) or {})
     assert "reasoning" not in reply.end("eos")["details"]
     store.close()
 

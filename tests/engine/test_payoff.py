@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.control.payoff import Payoff, PayoffMeter
+from engine.control.payoff import Payoff, PayoffMeter, RoundCost
 from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
 
 
@@ -23,7 +23,7 @@ def round_of(drafted: int, kept: int, seconds: RoundSeconds, plain: float | None
 def payoff_of(*rounds: RoundTrace) -> Payoff | None:
     meter = PayoffMeter()
     for one in rounds:
-        meter.add(one)
+        meter.add(RoundCost.of(one))
     return meter.payoff
 
 

@@ -26,6 +26,15 @@ def test_a_seed_gives_the_same_decisions_again() -> None:
         assert [first.draw(P, 0) for _ in range(50)] != [other.draw(P, 0) for _ in range(50)]
 
 
+def test_what_goes_on_uses_no_number_again() -> None:
+    whole = IndependentStream(7, "target")
+    used = {whole.uniform() for _ in range(2000)}
+    for start in (1, 2, 1000):
+        later = [IndependentStream(7, "target", start).uniform() for _ in range(2)]
+        assert later[0] == later[1] and later[0] not in used
+    assert IndependentStream(7, "target", 0).uniform() in used
+
+
 def test_target_and_draft_streams_of_a_seed_are_independent() -> None:
     target, draft = IndependentStream(7, "target"), IndependentStream(7, "draft")
     pairs = np.zeros((5, 5))
