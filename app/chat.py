@@ -197,7 +197,7 @@ class Chat:
         live = self._writer.in_memory(message.id)
         is_active = live is not None and self._writer.reply(live.conversation) is live
         files = self.branches.files(message.id) if message.role == "user" else []
-        return asdict(latest) | {"streaming": is_active, "files": files}
+        return latest.to_json() | {"streaming": is_active, "files": files}
 
     def _publish(self, conversation: int, event: Event) -> None:
         """With what the drafters are called that it names, and where a new reply stands."""

@@ -52,11 +52,10 @@ export class Transcript {
     this.messages.clear();
     for (const message of messages) {
       const known = before.get(message.id);
-      if (known?.isEditing || known?.isSame(message)) this.messages.set(message.id, known);
-      else if (message.role === "user")
-        this.addUser(message.id, message.content, message.versions, message.files);
-      else this.drawReply(message);
-      this.messages.get(message.id).switcher.show(message.versions);
+      const isSame = known?.isEditing || known?.isSame(message);
+      const entry = isSame ? known : this.made(message);
+      this.messages.set(message.id, entry);
+      entry.switcher.show(message.versions);
     }
     arrange(this.list, this.elements);
     refocus();
@@ -87,14 +86,17 @@ export class Transcript {
     this.list.setAttribute("aria-busy", String(stale));
   }
 
-  drawReply(message) {
-    const entry = this.addReply(message.id, message.details, message.versions);
+  /** Drawn complete, for a place that it does not have yet: no layout is asked for until all are. */
+  made({ id, role, content, files, ...message }) {
+    if (role === "user") return new UserMessage(id, content, this.actions, files);
+    const entry = this.makeReply(id, message.details);
     if (message.reasoning) this.fold(entry).showText(message.reasoning);
     const answer = this.pushThought(entry, message.tokens, 0, message.details.reasoning);
     entry.reply.source.push(answer);
     entry.reply.redraw();
     if (message.streaming) this.setStreaming(entry, true);
-    else this.end(message.id, message.details);
+    else this.complete(entry, message.details);
+    return entry;
   }
 
   get last() {
@@ -116,6 +118,13 @@ export class Transcript {
   addReply(id, details, versions) {
     const known = this.messages.get(id);
     if (known) return known;
+    const entry = this.makeReply(id, details);
+    this.add(entry);
+    entry.switcher.show(versions);
+    return entry;
+  }
+
+  makeReply(id, details) {
     const body = h("div", {
       class: "reply-body",
       tabindex: "0",
@@ -127,14 +136,11 @@ export class Transcript {
     const footer = h("footer", { class: "reply-footer" });
     const element = h("article", { class: "message reply", "aria-label": "Reply" });
     element.append(body, progress, notes, footer);
-    this.list.append(element);
     const entry = { id, role: "assistant", element, body, progress, notes, footer, details };
     entry.isSame = (message) => isSameReply(entry, message);
     entry.switcher = new VersionSwitcher(id, (other) => this.actions.select(other));
-    entry.switcher.show(versions);
     entry.reply = new Reply(body, this.view);
     entry.reply.afterDraw = () => this.keepEnd();
-    this.messages.set(id, entry);
     return entry;
   }
 
@@ -204,13 +210,17 @@ export class Transcript {
   end(id, details) {
     const entry = this.messages.get(id);
     if (!entry) return;
+    this.complete(entry, details);
+    this.keepEnd();
+  }
+
+  complete(entry, details) {
     entry.details = details;
     this.setStreaming(entry, false);
     if (details.reasoning) entry.thought?.end(details.reasoning);
     if (/^ {0,3}\[[^\]]+\]:/m.test(entry.reply.source.text)) entry.reply.redraw();
     entry.notes.replaceChildren(...notesOf(entry, this.actions));
     entry.footer.replaceChildren(...footerOf(entry, this.actions));
-    this.keepEnd();
   }
 
   /** Another path begins below this message, null for the first one. */
