@@ -142,12 +142,15 @@ def script(
 
 
 def thinking_script(
-    answer: str, drafts: bool = True, is_over: Callable[[int], bool] = lambda tokens: False
+    answer: str,
+    drafts: bool = True,
+    is_over: Callable[[int], bool] = lambda tokens: False,
+    count: int | None = None,
 ) -> Iterator[RoundTrace]:
     """Rounds of a thought between two markers, and then of the answer. is_over: whether so many
-    tokens of the thought are enough: its end is given then."""
+    tokens of the thought are enough: its end is given then. count: of the thought."""
     written = 0
-    for trace in script(f"<think>{THOUGHT}</think>", drafts=drafts):
+    for trace in script(f"<think>{THOUGHT}</think>", count, drafts=drafts):
         if written and is_over(written):
             yield from map(_given, tokens_of("</think>"))
             break
@@ -345,7 +348,7 @@ class FakeEngine:
         drafts = request.drafting.speculate != "off"
         rounds: Iterable[RoundTrace] = script(text, count, seed=len(asked), drafts=drafts)
         if "ponder" in asked:
-            rounds = thinking_script(text, drafts, _is_over(run, request))
+            rounds = thinking_script(text, drafts, _is_over(run, request), count)
         if "branches" in asked:
             rounds = tree_script()
         if "dear" in asked:

@@ -10,7 +10,10 @@ import { Reply } from "./reply.js";
 const LAST = 200; // characters of the last line
 const LABEL = "Thoughts. Left and right arrow keys walk through their tokens.";
 
-const ENDINGS = { budget: ", ended by the budget", asked: ", ended by you" };
+const ENDINGS = new Map([
+  ["budget", ", ended by the budget"],
+  ["asked", ", ended by you"],
+]);
 
 /** The tokens of a reply, `at` and on, as thought and answer. */
 export function parted(tokens, at, reasoning) {
@@ -69,7 +72,7 @@ export class Thought {
   end(reasoning) {
     setText(
       this.name,
-      `Thought for ${seconds(reasoning.seconds)}${ENDINGS[reasoning.ended] ?? ""}`,
+      `Thought for ${seconds(reasoning.seconds)}${ENDINGS.get(reasoning.ended) ?? ""}`,
     );
     setText(this.figures, `· ${count(this.source.tokens.length)} tokens`);
     this.close();

@@ -15,7 +15,7 @@ import {
   TARGET_P,
   TEXT,
 } from "../shared/wire.js";
-import { GIVEN, KINDS, REJECTED_MEANING } from "./words.js";
+import { GIVEN, KINDS, REJECTED_MEANING, UNRECORDED } from "./words.js";
 
 const GAP = 8;
 const PART = "(part of a character)";
@@ -119,7 +119,7 @@ function factsOf(token, rejected, number) {
       branch: branchOf(token[REJECTED], number),
     };
   }
-  const { name, meaning, unseen = PART } = isGiven(token) ? GIVEN : KINDS[token[KIND]];
+  const { name, meaning, unseen = PART } = wordsOf(token);
   return {
     kind: token[KIND],
     word: name,
@@ -132,6 +132,11 @@ function factsOf(token, rejected, number) {
     depth: token[DEPTH],
     tried: token[REJECTED],
   };
+}
+
+function wordsOf(token) {
+  if (isGiven(token)) return GIVEN;
+  return token[KIND] === "p" && token[TARGET_P] === null ? UNRECORDED : KINDS[token[KIND]];
 }
 
 const pathText = (path) => path.map((one) => visible(one[TEXT])).join("");

@@ -26,6 +26,12 @@ export const GIVEN = {
   unseen: "(a marker)",
 };
 
+/** Of text without a record: edited by the user, or of another program. */
+export const UNRECORDED = {
+  name: "text",
+  meaning: "Edited by you, or from another program: how it was written is not known.",
+};
+
 export const REJECTED_MEANING = "A draft that the target did not keep. It is no part of the text.";
 
 export const LEGEND = [

@@ -192,7 +192,12 @@ class Context(NativeContext):
             length = min(length, self.listener.cut(length))
         if length > 0 and self._may_cut_to(length) and cache.cut(length):
             return
-        if not cache.go_back(length) or not self._is_followed(len(cache.tokens)):
+        self._go_to_kept(length)
+
+    def _go_to_kept(self, most: int) -> None:
+        """To the kept state, if that is of no more than `most` tokens, or to nothing."""
+        cache = self._cache
+        if not cache.go_back(most) or not self._is_followed(len(cache.tokens)):
             self.clear()
 
     def _may_cut_to(self, length: int) -> bool:
@@ -316,7 +321,7 @@ class Context(NativeContext):
     def _drop_pass(self) -> None:
         """Forgets a tree, or what an aborted pass left behind."""
         if not self._cache.drop_pass():
-            self.clear()
+            self._go_to_kept(len(self.tokens))
 
 
 def _branch_through(proposal: Proposal, node: int) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engine.control.controller import AlwaysDraft
 from engine.data.widths import WidthClass
 from engine.drafters.models.drafter import ModelDrafter, SameTokens
-from engine.llama.abort import AbortFlag
+from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library
 from engine.llama.model import Model, ModelOptions
@@ -149,3 +149,21 @@ def test_a_draft_model_goes_back_too(model: Model, context: Context) -> None:
     write(context, words(60, 1))
     drafter.begin(prompt[:-5] + words(60, 2))
     assert len(context.tokens) == len(prompt) - 1 - BEGUN
+
+
+def test_a_stopped_pass_leaves_what_was_kept(model: Model) -> None:
+    abort = AbortFlag()
+    with Context(model, options(exact=False), abort) as context:
+        prompt = words(100)
+        read(context, prompt)
+        write(context, words(60, 1))
+        abort.set()
+        with pytest.raises(PassAborted):
+            context.feed(words(300, 2))
+        abort.clear()
+        held = list(context.tokens)
+        assert held == (prompt + words(60, 1))[: len(held)]
+        following = prompt[:-5] + words(60, 2)
+        assert read(context, following) == len(prompt) - BEGUN
+        rows = write(context, words(3, 3))
+        np.testing.assert_allclose(rows, anew(context, following, words(3, 3)), atol=CLOSE)
