@@ -11,7 +11,8 @@ from app.services import Application
 from app.token_ids import parsed_ids
 from engine.data.request import LoadRequest
 from tests.app.page_side import Page
-from tests.fakes_engine import MARKDOWN, TREE, FakeEngine, tokens_of
+from tests.fakes_engine import MARKDOWN, FakeEngine, tokens_of
+from tests.tree_script import TREE
 
 
 def reply(page: Page, conversation: int) -> dict[str, Any]:
