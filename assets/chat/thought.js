@@ -34,6 +34,7 @@ export class Thought {
       role: "group",
       "aria-label": LABEL,
     });
+    this.isText = false;
     this.element = h("details", { class: "thought" }, summary, this.body);
     this.reply = new Reply(this.body, view);
     this.reply.afterDraw = resized;
@@ -58,6 +59,7 @@ export class Thought {
 
   /** The answer has begun, or there will be none. */
   end(reasoning) {
+    if (this.isText) return;
     setText(this.name, `Thought for ${seconds(reasoning.seconds)}`);
     setText(this.figures, `· ${count(this.source.tokens.length)} tokens`);
     this.line.remove();
@@ -65,6 +67,7 @@ export class Thought {
 
   /** Thoughts that another program kept as text: who wrote their tokens is not known. */
   showText(text) {
+    this.isText = true;
     this.push([[text, "p", null, null, null, null]], { seconds: 0 });
     setText(this.name, "Thoughts");
     setText(this.figures, "");
