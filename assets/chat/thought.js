@@ -39,6 +39,7 @@ export class Thought {
       role: "group",
       "aria-label": LABEL,
     });
+    this.isText = false;
     this.fold = h("details", { class: "thought-fold" }, this.summary, this.body);
     this.ender = enderOf(answerNow);
     this.element = h("div", { class: "thought" }, this.fold, this.ender);
@@ -70,6 +71,7 @@ export class Thought {
 
   /** The answer has begun, or there will be none. */
   end(reasoning) {
+    if (this.isText) return;
     setText(
       this.name,
       `Thought for ${seconds(reasoning.seconds)}${ENDINGS.get(reasoning.ended) ?? ""}`,

@@ -88,6 +88,7 @@ export class Tooltip {
     const body = event.target.closest?.(".reply-body");
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (event.key === "Escape") this.hide();
+    if (event.altKey || event.ctrlKey || event.metaKey) return; // other keys than the arrows alone
     if (!body || !step || event.target !== body) return;
     event.preventDefault();
     const tokens = [...body.querySelectorAll(".token")];

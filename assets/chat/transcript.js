@@ -15,14 +15,16 @@ const NEAR_END = 48;
 const AT_END = 1;
 
 export class Transcript {
-  /** actions: { regenerate, edit, editReply, select, fork, compare, remove, showFigures, replay, newChat,
-      openSettings, trim, canTrim, saveAgain, answerNow } */
+  /** actions: { regenerate, edit, editReply, select(id), which resolves to true when it was done, fork,
+      compare, remove, showFigures, replay, newChat, openSettings, trim, canTrim, saveAgain, answerNow } */
   constructor({ scroller, list, toEnd }, actions) {
     this.scroller = scroller;
     this.list = list;
     this.toEnd = toEnd;
     this.actions = actions;
     this.messages = new Map();
+    this.setAside = new Map();
+    this.wanted = null;
     this.view = "rendered";
     this.atEnd = true;
     this.top = 0;
@@ -44,23 +46,49 @@ export class Transcript {
     entry.switcher.go(by);
   }
 
+  /** Another version; the next step goes on from it, though it is not drawn yet. */
+  async select(id) {
+    this.wanted = id;
+    const went = await this.actions.select(id);
+    if (!went && this.wanted === id) this.wanted = null;
+  }
+
+  newSwitcher(id) {
+    return new VersionSwitcher(id, {
+      choose: (other) => this.select(other),
+      wanted: () => this.wanted,
+    });
+  }
+
   /** What was drawn of them stays, with where the user is in it. stays: of the same conversation. */
   draw(messages, stays = false) {
     const goBack = stays ? this.placeInView() : null;
     const refocus = focusIn(this.list);
     const before = new Map(this.messages);
     this.messages.clear();
+    if (messages.some(({ id }) => id === this.wanted) || !stays) this.wanted = null;
     for (const message of messages) {
-      const known = before.get(message.id);
+      const known = before.get(message.id) ?? this.setAside.get(message.id);
       const isSame = known?.isEditing || known?.isSame(message);
       const entry = isSame ? known : this.made(message);
       this.messages.set(message.id, entry);
       entry.switcher.show(message.versions);
     }
+    this.keepForms(before.values());
     arrange(this.list, this.elements);
     refocus();
     if (goBack) goBack();
     else this.scrollToEnd();
+  }
+
+  /** A message that is being edited keeps its form for when its path is shown again. */
+  keepForms(entries) {
+    for (const entry of entries) {
+      if (entry.isEditing) this.setAside.set(entry.id, entry);
+    }
+    for (const [id, entry] of this.setAside) {
+      if (!entry.isEditing || this.messages.has(id)) this.setAside.delete(id);
+    }
   }
 
   get elements() {
@@ -88,7 +116,7 @@ export class Transcript {
 
   /** Drawn complete, for a place that it does not have yet: no layout is asked for until all are. */
   made({ id, role, content, files, ...message }) {
-    if (role === "user") return new UserMessage(id, content, this.actions, files);
+    if (role === "user") return this.newUser(id, content, files);
     const entry = this.makeReply(id, message.details);
     if (message.reasoning) this.fold(entry).showText(message.reasoning);
     const answer = this.pushThought(entry, message.tokens, 0, message.details.reasoning);
@@ -105,9 +133,13 @@ export class Transcript {
 
   addUser(id, text, versions, files) {
     if (this.messages.has(id)) return;
-    this.add(new UserMessage(id, text, this.actions, files));
+    this.add(this.newUser(id, text, files));
     this.messages.get(id).switcher.show(versions);
     this.scrollToEnd();
+  }
+
+  newUser(id, text, files) {
+    return new UserMessage(id, text, { ...this.actions, switcher: this.newSwitcher(id) }, files);
   }
 
   add(message) {
@@ -138,7 +170,7 @@ export class Transcript {
     element.append(body, progress, notes, footer);
     const entry = { id, role: "assistant", element, body, progress, notes, footer, details };
     entry.isSame = (message) => isSameReply(entry, message);
-    entry.switcher = new VersionSwitcher(id, (other) => this.actions.select(other));
+    entry.switcher = this.newSwitcher(id);
     entry.reply = new Reply(body, this.view);
     entry.reply.afterDraw = () => this.keepEnd();
     return entry;
@@ -231,6 +263,7 @@ export class Transcript {
       if (below) {
         entry.element.remove();
         this.messages.delete(entry.id);
+        this.keepForms([entry]);
       }
       below ||= entry.id === id;
     }
@@ -311,8 +344,15 @@ export class Transcript {
 /** Nothing has been written of it since it was drawn, and it has ended. */
 function isSameReply(entry, { tokens, streaming, details }) {
   if (entry.streaming || streaming || entry.isEditing) return false;
-  const drawn = JSON.stringify(entry.details);
-  return tokens.length === known(entry) && JSON.stringify(details) === drawn;
+  return tokens.length === known(entry) && inOrder(details) === inOrder(entry.details);
+}
+
+/** As text that does not depend on the order of the names. */
+function inOrder(details) {
+  const isTable = (value) => value && typeof value === "object" && !Array.isArray(value);
+  return JSON.stringify(details, (_, value) =>
+    isTable(value) ? Object.fromEntries(Object.entries(value).sort()) : value,
+  );
 }
 
 /** How many tokens of a reply have arrived. */
