@@ -15,7 +15,7 @@ const NEAR_END = 48;
 const AT_END = 1;
 
 export class Transcript {
-  /** actions: { regenerate, edit, editReply, select, fork, compare, remove, showFigures, replay, newChat,
+  /** actions: { regenerate, goOn, edit, editReply, select, fork, compare, remove, showFigures, replay, newChat,
       openSettings, trim, canTrim, saveAgain } */
   constructor({ scroller, list, toEnd }, actions) {
     this.scroller = scroller;
@@ -89,6 +89,7 @@ export class Transcript {
 
   drawReply(message) {
     const entry = this.addReply(message.id, message.details, message.versions);
+    entry.hasIds = message.has_ids;
     if (message.reasoning) this.fold(entry).showText(message.reasoning);
     const answer = this.pushThought(entry, message.tokens, 0, message.details.reasoning);
     entry.reply.source.push(answer);
@@ -143,8 +144,21 @@ export class Transcript {
     this.keepEnd();
   }
 
+  /** A reply that had ended is written on, behind what it has. */
+  resume(id, details) {
+    const entry = this.messages.get(id);
+    if (!entry) return;
+    entry.details = details;
+    if (entry.footer.contains(document.activeElement)) entry.body.focus({ preventScroll: true });
+    entry.notes.replaceChildren();
+    entry.footer.replaceChildren();
+    this.setStreaming(entry, true);
+    this.keepEnd();
+  }
+
   setStreaming(entry, streaming) {
     entry.streaming = streaming;
+    entry.hasIds ||= streaming;
     entry.element.classList.toggle("streaming", streaming);
     entry.element.setAttribute("aria-busy", String(streaming));
     entry.progress.hidden = !streaming || known(entry) > 0;
