@@ -33,7 +33,7 @@ STYLES = (
     "base", "sidebar", "modelbar", "viewbar", "transcript", "markdown", "tokens", "composer",
     "figures", "dialogs", "training", "rendering", "firstminute", "folders", "chatsettings",
     "narrow", "head", "lab", "exchange", "versions", "scripts", "drafting", "access",
-    "contextmeter", "attachments", "replay",
+    "contextmeter", "attachments", "replay", "continuing",
 )  # fmt: skip
 
 HEAD = f"""

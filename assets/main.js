@@ -153,6 +153,7 @@ class Page {
       { scroller: this.$("#transcript"), list: this.$("#messages"), toEnd: this.$("#to-end") },
       {
         regenerate: (id) => this.chat.change("regenerate", { message: id }),
+        goOn: (id) => this.chat.change("continue", { message: id }),
         edit: (id, text) => this.chat.change("edit", { message: id, text }),
         showFigures: (entry) => this.showFigures(entry),
         replay: (entry) => this.replay.open(entry),
@@ -177,7 +178,10 @@ class Page {
     const area = this.$("#transcript");
     const thread = new CopyThread(this.transcript);
     this.tooltip = new Tooltip(this.$("#tip"), area, tokenOf, thread);
-    this.almost = new Almost(this.$("#almost-dialog"), area, { placeOf: tokenOf });
+    this.almost = new Almost(this.$("#almost-dialog"), area, {
+      placeOf: tokenOf,
+      branch: (message, token, ghost) => this.chat.change("branch", { message, token, ghost }),
+    });
     const { scroller, list } = this.transcript;
     this.minimap = new Minimap(this.$("#minimap"), {
       scroller,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.data.errors import EngineError, RequestError, RunError
-    from engine.data.events import Finished, Notice, PromptProgress, Queued, RunEvent
+    from engine.data.events import Finished, Notice, PromptProgress, Queued, Retold, RunEvent
     from engine.data.folders import DataFolder, open_data_folder
     from engine.data.loaded import LoadedSummary
     from engine.data.request import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "engine.data.errors": ("EngineError", "RequestError", "RunError"),
-    "engine.data.events": ("Finished", "Notice", "PromptProgress", "Queued", "RunEvent"),
+    "engine.data.events": ("Finished", "Notice", "PromptProgress", "Queued", "Retold", "RunEvent"),
     "engine.data.folders": ("DataFolder", "open_data_folder"),
     "engine.data.loaded": ("LoadedSummary",),
     "engine.data.request": (
@@ -62,6 +62,7 @@ __all__ = [
     "ProposedToken",
     "Queued",
     "RequestError",
+    "Retold",
     "RoundTrace",
     "Run",
     "RunError",

@@ -17,6 +17,7 @@ import { Latest, single } from "../shared/requests.js";
 
 const EVENTS = new Set([
   ...["user", "start", "queued", "prefill", "tok", "notice", "end", "after", "saved", "changed"],
+  "resume",
 ]);
 
 export class Chat {
@@ -95,16 +96,17 @@ export class Chat {
         this.setWriting(event.m);
         figures.clear();
         break;
+      case "resume":
+        transcript.resume(event.m, event.details);
+        this.setWriting(event.m);
+        figures.clear();
+        break;
       case "queued":
         this.showProgress(event.m, `In the queue, place ${event.place}`, 0);
         break;
-      case "prefill": {
-        const { done, total, reused } = event;
-        const kept = reused ? `, ${count(reused)} reused` : "";
-        const text = `Reading the prompt: ${count(done)} of ${count(total)} tokens${kept}`;
-        this.showProgress(event.m, text, total ? done / total : 1);
+      case "prefill":
+        this.reading(event);
         break;
-      }
       case "tok":
         this.tokens(event);
         break;
@@ -167,6 +169,12 @@ export class Chat {
     const text = transcript.messages.get(m)?.reply.source.text ?? "";
     this.page.advise(this.conversation, transcript.messages.get(m));
     setText(this.announcer, text ? `Reply: ${text}` : (details.error?.message ?? ""));
+  }
+
+  reading({ m, done, total, reused }) {
+    const kept = reused ? `, ${count(reused)} reused` : "";
+    const text = `Reading the prompt: ${count(done)} of ${count(total)} tokens${kept}`;
+    this.showProgress(m, text, total ? done / total : 1);
   }
 
   showProgress(message, text, fraction) {

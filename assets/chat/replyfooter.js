@@ -6,6 +6,8 @@ import { menuButton } from "./messagemenu.js";
 import { footerTextOf } from "./payoff.js";
 import { FINISHES } from "./words.js";
 
+const ENDED_EARLY = new Set(["length", "context", "cancelled", "interrupted", "failed"]);
+
 const NOT_EXACT =
   "Typical acceptance kept tokens that the target alone would have drawn more rarely; " +
   "choose the acceptance Exact in the settings for the target's own distribution";
@@ -14,7 +16,7 @@ const IDENTICAL =
   "Every token was computed with passes that agree bit for bit, so the text does not depend on " +
   "drafts";
 
-/** actions: { showFigures(entry), replay(entry), regenerate(id), editReply(entry), select(id), fork(id), compare(id),
+/** actions: { goOn(id), showFigures(entry), replay(entry), regenerate(id), editReply(entry), select(id), fork(id), compare(id),
     remove(id) } */
 export function footerOf(entry, actions) {
   const text = entry.reply.source.text;
@@ -30,6 +32,7 @@ export function footerOf(entry, actions) {
     "div",
     { class: "message-buttons" },
     entry.switcher.element,
+    endedEarly(entry) ? continueButton(entry, actions) : null,
     iconButton("chart", "Show the figures of this reply", () => actions.showFigures(entry)),
     again,
     copy,
@@ -45,6 +48,22 @@ export function footerOf(entry, actions) {
     ]),
   );
   return [figures, buttons];
+}
+
+/** Its tokens are known, and nothing but a limit or a hand ended it. */
+function endedEarly({ hasIds, details }) {
+  return Boolean(hasIds) && ENDED_EARLY.has(details.finish);
+}
+
+/** Hidden where messages follow. */
+function continueButton(entry, actions) {
+  const title = "Write on from where this reply ended";
+  const onclick = () => actions.goOn(entry.id);
+  return h(
+    "button",
+    { type: "button", class: "button reply-continue", title, onclick },
+    "Continue",
+  );
 }
 
 /** Of how many tokens there are, how fast they came and how many drafts were kept. */

@@ -64,9 +64,16 @@ export class Thought {
     if (this.fold.open) this.reply.push(tokens);
     else this.source.push(tokens);
     this.element.toggleAttribute("hidden", !this.source.text.trim());
+    if (!this.line.parentNode) this.goOn();
     const time = seconds(reasoning.seconds);
     setText(this.figures, `${time} · ${count(this.source.tokens.length)} tokens`);
     setText(this.line, this.source.text.trimEnd().split("\n").at(-1).slice(-LAST));
+  }
+
+  /** The reply had ended inside it, and is written on. */
+  goOn() {
+    setText(this.name, "Thinking…");
+    this.figures.after(this.line);
   }
 
   /** The answer has begun, or there will be none. */

@@ -15,7 +15,7 @@ const NEAR_END = 48;
 const AT_END = 1;
 
 export class Transcript {
-  /** actions: { regenerate, edit, editReply, select(id), which resolves to true when it was done, fork,
+  /** actions: { regenerate, goOn, edit, editReply, select(id), which resolves to true when it was done, fork,
       compare, remove, showFigures, replay, newChat, openSettings, trim, canTrim, saveAgain, answerNow } */
   constructor({ scroller, list, toEnd }, actions) {
     this.scroller = scroller;
@@ -118,6 +118,7 @@ export class Transcript {
   made({ id, role, content, files, ...message }) {
     if (role === "user") return this.newUser(id, content, files);
     const entry = this.makeReply(id, message.details);
+    entry.hasIds = message.has_ids;
     if (message.reasoning) this.fold(entry).showText(message.reasoning);
     const answer = this.pushThought(entry, message.tokens, 0, message.details.reasoning);
     entry.reply.source.push(answer);
@@ -181,8 +182,21 @@ export class Transcript {
     this.keepEnd();
   }
 
+  /** A reply that had ended is written on, behind what it has. */
+  resume(id, details) {
+    const entry = this.messages.get(id);
+    if (!entry) return;
+    entry.details = details;
+    if (entry.footer.contains(document.activeElement)) entry.body.focus({ preventScroll: true });
+    entry.notes.replaceChildren();
+    entry.footer.replaceChildren();
+    this.setStreaming(entry, true);
+    this.keepEnd();
+  }
+
   setStreaming(entry, streaming) {
     entry.streaming = streaming;
+    entry.hasIds ||= streaming;
     entry.element.classList.toggle("streaming", streaming);
     entry.element.setAttribute("aria-busy", String(streaming));
     entry.progress.hidden = !streaming || known(entry) > 0;
