@@ -57,7 +57,8 @@ class Reply:
         if not self._request.reuse:
             context.clear()
         self._reused = context.reuse(wanted)
-        yield PromptProgress(self._reused, len(wanted), self._reused)
+        vocabulary = context.model.vocabulary_identity
+        yield PromptProgress(self._reused, len(wanted), self._reused, vocabulary)
         for start in range(self._reused, len(wanted), PREFILL_CHUNK):
             if cancelled():
                 return
