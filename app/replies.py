@@ -70,7 +70,7 @@ class LiveReply:
             case Queued(place=place):
                 return {"k": "queued", "m": self.message, "place": place}
             case PromptProgress(done=done, total=total, reused=reused):
-                self._know_prompt(total + 1 - self._begun)
+                self._know_prompt(event)
                 return {
                     "k": "prefill",
                     "m": self.message,
@@ -187,9 +187,12 @@ class LiveReply:
             self.details.pop("identical", None)
         return self.end(event.finish)
 
-    def _know_prompt(self, tokens: int) -> None:
-        """Of a reply that goes on, what it answers may have another length than before."""
-        before = self.details.get("prompt_tokens")
+    def _know_prompt(self, event: PromptProgress) -> None:
+        """Another model may have been loaded since the reply was asked for. Of one that goes on,
+        what it answers may have another length than before."""
+        if event.vocabulary:
+            self.ids.vocabulary = event.vocabulary
+        before, tokens = self.details.get("prompt_tokens"), event.total + 1 - self._begun
         if self._begun and before is not None and before != tokens:
             moved(self.details.get("copied", []), before, tokens)
             self.details["prompt_tokens"] = tokens

@@ -22,7 +22,7 @@ _LARGEST = 2**31
 
 @dataclass(slots=True)
 class TokenIds:
-    """vocabulary: the identity of the one that the ids are of, "" where nobody knows."""
+    """vocabulary: the identity of the one that the ids are of, "" until it is known."""
 
     vocabulary: str = ""
     tokens: list[int] = field(default_factory=list)
@@ -31,8 +31,8 @@ class TokenIds:
     effort: str | None = None
 
     @classmethod
-    def of_new(cls, vocabulary: str, request: GenerateRequest) -> TokenIds:
-        return cls(vocabulary, thinking=request.thinking, effort=request.effort)
+    def of_new(cls, request: GenerateRequest) -> TokenIds:
+        return cls(thinking=request.thinking, effort=request.effort)
 
     @property
     def are_known(self) -> bool:

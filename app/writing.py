@@ -129,8 +129,8 @@ class Writer:
 
     def start(self, session: Session, start: ReplyStart) -> None:
         loaded = self._engine.loaded
-        name, vocabulary = (loaded.target.id, loaded.target.vocabulary) if loaded else ("", "")
-        begun = start.begun or Beginning(TokenIds.of_new(vocabulary, start.request))
+        name = loaded.target.id if loaded else ""
+        begun = start.begun or Beginning(TokenIds.of_new(start.request))
         reply = LiveReply(start.message, start.conversation, self._store, name, begun)
         reply.details["verified"] = verified_by(start.request)
         writing = self._active[start.conversation] = _Writing(reply, session)

@@ -335,7 +335,9 @@ class FakeEngine:
         if self._one_at_a_time.locked():
             run.put(Queued(1))
         with self._one_at_a_time:
-            run.put(PromptProgress(0, 40, 12))
+            loaded = self._loaded
+            vocabulary = loaded.target.vocabulary if loaded else ""
+            run.put(PromptProgress(0, 40, 12, vocabulary))
             run.put(PromptProgress(40, 40, 12))
             if "notice" in asked:
                 run.put(Notice("early-exit was dropped: its copy could not be made"))

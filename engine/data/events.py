@@ -20,11 +20,15 @@ class Queued:
 
 @dataclass(frozen=True, slots=True)
 class PromptProgress:
-    """Prefill, in tokens. reused: already in the KV cache from the turn before."""
+    """Prefill, in tokens. reused: already in the KV cache from the turn before.
+
+    vocabulary: its identity, of which the reply's tokens will be; told at the beginning.
+    """
 
     done: int
     total: int
     reused: int
+    vocabulary: str = ""
 
 
 @dataclass(frozen=True, slots=True)

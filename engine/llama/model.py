@@ -6,6 +6,7 @@ import ctypes
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from llama_cpp import llama_cpp as native
@@ -15,7 +16,7 @@ from engine.data.shown import shown_name
 from engine.llama.closing import Closing
 from engine.llama.log import NativeLog
 from engine.llama.vocab import Vocab
-from engine.models.vocabulary import require_distinct_tokens
+from engine.models.vocabulary import require_distinct_tokens, vocabulary_identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,11 @@ class Model(Closing):
             reason = log.reason(mark) or "llama.cpp gives no reason"
             raise ModelFileError(f"{path.name} could not be loaded: {reason}")
         self.vocab = Vocab(native.llama_model_get_vocab(self._handle))
+
+    @cached_property
+    def vocabulary_identity(self) -> str:
+        """Of its file, which is read at the load: it may be gone later."""
+        return vocabulary_identity(self.path)
 
     @property
     def handle(self) -> int:

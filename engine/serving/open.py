@@ -23,7 +23,6 @@ from engine.llama.context import Context, ContextOptions
 from engine.llama.library import Library, devices
 from engine.llama.model import Model
 from engine.models.memory import ModelPlan, estimate
-from engine.models.vocabulary import vocabulary_identity
 from engine.serving.numerics import CHEAP, ExactSetup, NumericsChoice
 from engine.serving.plan import Loader, LoadPlan, Report, keeps_whole_windows
 from engine.serving.tuning import OpenedPair, PairSpeed, Setup, Tuning
@@ -234,7 +233,7 @@ def _summary(
             kv_bytes=memory.kv + memory.states,
             context_length=context.length_limit,
             vocabulary_size=context.model.vocab.size,
-            vocabulary=vocabulary_identity(plan.target.path),
+            vocabulary=context.model.vocabulary_identity,
         ),
         drafters=drafters,
         has_chat_template=template.is_builtin,

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.conversations import Conversations
+from app.replies import LiveReply
 from app.services import Application
 from app.token_ids import parsed_ids
+from engine.data.events import PromptProgress
 from engine.data.request import LoadRequest
 from tests.app.page_side import Page
+<<<<<<< HEAD
 from tests.fakes_engine import MARKDOWN, FakeEngine, tokens_of
 from tests.tree_script import TREE
+=======
+from tests.fakes_engine import MARKDOWN, TREE, FakeEngine, script, tokens_of
+>>>>>>> team-h3
 
 
 def reply(page: Page, conversation: int) -> dict[str, Any]:
@@ -185,6 +193,38 @@ def test_every_ghost_of_a_long_reply_makes_the_version_it_names(
                 break
             one = ghosts[one][5]
         assert len(ids) == at + steps
+
+
+def test_ids_outlive_a_crash(tmp_path: Path) -> None:
+    path = tmp_path / "chats.sqlite"
+    store = Conversations(path)
+    chat = store.create("hello").id
+    store.add_user(chat, "hello")
+    reply = LiveReply(store.start_reply(chat), chat, store, "Tiny")
+    reply.take(PromptProgress(0, 9, 0, "v"))
+    for trace in script("Hello there, you", 3):
+        reply.take(trace)
+    reply.save()
+    store.close()
+    again = Conversations(path)
+    (_, stored) = again.messages(chat)
+    assert stored.details["finish"] == "interrupted" and stored.has_ids
+    ids = parsed_ids(again.ids_of(stored.id), len(stored.tokens))
+    assert ids == reply.ids and len(reply.ids.tokens) == 3
+    again.close()
+
+
+def test_two_pages_see_the_same(page: Page, application: Application) -> None:
+    chat, half = begun(page)
+    other = Page(application)
+    other.ask("open", conversation=chat)
+    page.ask("continue", message=half["id"])
+    page.wait_for("end", 2)
+    other.wait_for("end")
+    kinds = [event["k"] for event in other.events() if event["k"] in ("start", "resume", "tok")]
+    assert kinds[0] == "resume" and set(kinds[1:]) == {"tok"}
+    first = next(event for event in other.events() if event["k"] == "tok")
+    assert first["at"] == len(half["tokens"])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,10 @@ def refusal(page: Page, action: str, **arguments: Any) -> str:
     return str(raised.value)
 
 
+def longer_than(tokens: int) -> Callable[[dict[str, Any]], bool]:
+    return lambda message: len(message["tokens"]) > tokens
+
+
 def words(reply: dict[str, Any]) -> list[str]:
     return [token[0] for token in reply["tokens"]]
 
@@ -76,7 +80,7 @@ def test_stopped_anywhere_and_continued_twice(application: Application, page: Pa
     whole = asked(page, "a long one")
     chat = page.ask("send", conversation=None, text="a long one")["conversation"]
     for least in (6, 30):
-        page.wait(chat, lambda message, least=least: len(message["tokens"]) > least)
+        page.wait(chat, longer_than(least))
         page.ask("stop", conversation=chat)
         half = page.wait(chat, is_over)
         assert half["has_ids"]
