@@ -56,14 +56,9 @@ class Reply:
         wanted = self.context_tokens[:-1]
         if not self._request.reuse:
             context.clear()
-<<<<<<< HEAD
         self._reused = context.reuse(wanted, begun=len(self._request.continuation))
-        yield PromptProgress(self._reused, len(wanted), self._reused)
-=======
-        self._reused = context.reuse(wanted)
         vocabulary = context.model.vocabulary_identity
         yield PromptProgress(self._reused, len(wanted), self._reused, vocabulary)
->>>>>>> team-h3
         for start in range(self._reused, len(wanted), PREFILL_CHUNK):
             if cancelled():
                 return

@@ -15,12 +15,8 @@ from app.token_ids import parsed_ids
 from engine.data.events import PromptProgress
 from engine.data.request import LoadRequest
 from tests.app.page_side import Page
-<<<<<<< HEAD
-from tests.fakes_engine import MARKDOWN, FakeEngine, tokens_of
+from tests.fakes_engine import MARKDOWN, FakeEngine, script, tokens_of
 from tests.tree_script import TREE
-=======
-from tests.fakes_engine import MARKDOWN, TREE, FakeEngine, script, tokens_of
->>>>>>> team-h3
 
 
 def reply(page: Page, conversation: int) -> dict[str, Any]:
