@@ -42,7 +42,7 @@ class Branches:
         with self._lock:
             conversation = self._asking.conversation_of(message)
             self._asking.require_ready(conversation)
-            parent = self._message(message).parent
+            parent = self._reply(message).parent
             if parent is None:
                 raise BadOptionError("that reply answers nothing: write a message instead")
             with self._store.atomic():
@@ -65,7 +65,10 @@ class Branches:
         with self._lock:
             conversation = self._asking.conversation_of(message)
             self._asking.require_ready(conversation)
-            parent = self._message(message).parent
+            asked = self._message(message)
+            if asked.role != "user":
+                raise BadOptionError("that is no message of yours: edit it as a reply")
+            parent = asked.parent
             with self._store.atomic():
                 new = self._store.add_user(conversation, text, parent)
                 kept = [(one.sha256, one.name) for one in self._store.attachments(message)]
@@ -82,9 +85,7 @@ class Branches:
         with self._lock:
             conversation = self._asking.conversation_of(message)
             self._asking.require_free(conversation)
-            reply = self._message(message)
-            if reply.role != "assistant":
-                raise BadOptionError("that is a message of yours: edit it and send it again")
+            reply = self._reply(message)
             if reply.content == text:
                 return
             details = {"model": "", "drafters": [], "notices": [], "finish": "edited"}
@@ -151,6 +152,12 @@ class Branches:
         found = self._store.versions(message)
         this = next(one for one in found if one.id == message)
         return {"parent": this.parent, "versions": list(this.versions)}
+
+    def _reply(self, message: int) -> StoredMessage:
+        found = self._message(message)
+        if found.role != "assistant":
+            raise BadOptionError("that is a message of yours: edit it and send it again")
+        return found
 
     def _message(self, message: int) -> StoredMessage:
         found = self._store.message(message)
