@@ -42,10 +42,7 @@ class Branches:
         with self._lock:
             conversation = self._asking.conversation_of(message)
             self._asking.require_ready(conversation)
-            reply = self._message(message)
-            if reply.role != "assistant":
-                raise BadOptionError("that is a message of yours: write its reply again instead")
-            parent = reply.parent
+            parent = self._reply(message).parent
             if parent is None:
                 raise BadOptionError("that reply answers nothing: write a message instead")
             with self._store.atomic():
@@ -88,9 +85,7 @@ class Branches:
         with self._lock:
             conversation = self._asking.conversation_of(message)
             self._asking.require_free(conversation)
-            reply = self._message(message)
-            if reply.role != "assistant":
-                raise BadOptionError("that is a message of yours: edit it and send it again")
+            reply = self._reply(message)
             if reply.content == text:
                 return
             details = {"model": "", "drafters": [], "notices": [], "finish": "edited"}
@@ -156,6 +151,12 @@ class Branches:
         """Where a new message stands, for the pages."""
         parent, versions = self._store.place(message)
         return {"parent": parent, "versions": list(versions)}
+
+    def _reply(self, message: int) -> StoredMessage:
+        found = self._message(message)
+        if found.role != "assistant":
+            raise BadOptionError("that is a message of yours: edit it and send it again")
+        return found
 
     def _message(self, message: int) -> StoredMessage:
         found = self._store.message(message)

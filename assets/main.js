@@ -141,19 +141,21 @@ class Page {
       },
     });
     const { chat, surroundings } = this;
-    this.branches = new Branches({ call, attempt, chat, surroundings });
+    this.branches = new Branches({ call, attempt, chat, surroundings, edits: this.edits });
     const choose = (id) => this.branches.select(id);
     this.compare = new Compare(this.root, { call, attempt, choose });
   }
 
   buildTranscript({ call, attempt }) {
     this.figures = new Figures(this.$("#figures"));
+    this.edits = new Drafts(new Kept(window, "sessionStorage", "forerun-edits"));
     this.replay = new Replay(this.$("#replay-dialog"), this.$("#replay-body"));
     this.transcript = new Transcript(
       { scroller: this.$("#transcript"), list: this.$("#messages"), toEnd: this.$("#to-end") },
       {
         regenerate: (id) => this.chat.change("regenerate", { message: id }),
         goOn: (id) => this.chat.change("continue", { message: id }),
+        edits: this.edits,
         edit: (id, text) => this.chat.change("edit", { message: id, text }),
         showFigures: (entry) => this.showFigures(entry),
         replay: (entry) => this.replay.open(entry),

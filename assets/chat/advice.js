@@ -19,8 +19,8 @@ export class Advice {
   async consider(conversation, entry) {
     const isLatest = this.requests.begin();
     this.element?.remove();
-    if (!entry?.details || conversation === null || !this.isDue(conversation, entry.details))
-      return;
+    if (entry?.role !== "assistant" || conversation === null) return;
+    if (!this.isDue(conversation, entry.details)) return;
     const advice = await this.page.call("advise", { conversation }).catch(() => null);
     if (!advice || !isLatest() || !entry.notes.isConnected) return;
     if (!advice.why && this.page.offered.get()) return;

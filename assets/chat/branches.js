@@ -5,7 +5,7 @@ import { editForm } from "./editform.js";
 import { InOrder } from "../shared/requests.js";
 
 export class Branches {
-  /** page: { call, attempt, chat, surroundings: { ask, toast } } */
+  /** page: { call, attempt, chat, edits, surroundings: { ask, toast } }. edits: as Drafts. */
   constructor(page) {
     this.page = page;
     this.selections = new InOrder();
@@ -24,6 +24,7 @@ export class Branches {
       hint: "This makes another version: the old one stays, with all that followed it.",
       submit: "Keep",
       send: (text) => this.page.chat.change("edit_reply", { message: entry.id, text }),
+      kept: this.page.edits.of(entry.id),
       closed: () => {
         entry.isEditing = false;
         entry.body.hidden = entry.footer.hidden = false;

@@ -1,4 +1,5 @@
-/* What is typed and not sent yet, kept for each conversation over a reload. */
+/* What is typed and not sent yet, kept for each conversation, or each message that is being edited,
+   over a reload. */
 
 const MOST = 50;
 const NEW = "new";
@@ -12,6 +13,11 @@ export class Drafts {
   get(conversation) {
     const wanted = String(conversation ?? NEW);
     return this.read().find(([key]) => key === wanted)?.[1] ?? "";
+  }
+
+  /** get and set of one of them. */
+  of(key) {
+    return { get: () => this.get(key), set: (text) => this.set(key, text) };
   }
 
   set(conversation, text) {

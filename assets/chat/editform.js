@@ -7,14 +7,15 @@ const MOST_ROWS = 12;
 
 /**
  * label, hint, submit: words. send(text) resolves to true when the text was taken; closed() is called
- * when the form is gone.
+ * when the form is gone. kept: get() and set(text) of what is typed, over a reload of the page.
  */
-export function editForm(text, { label, hint, submit, send, closed }) {
+export function editForm(text, { label, hint, submit, send, closed, kept }) {
   const box = h("textarea", { class: "edit-box", "aria-label": label });
-  box.value = text;
-  box.rows = Math.min(MOST_ROWS, text.split("\n").length + 1);
+  box.value = kept?.get() || text;
+  box.rows = Math.min(MOST_ROWS, box.value.split("\n").length + 1);
   const close = () => {
     form.remove();
+    kept?.set("");
     closed();
   };
   const go = once(async () => {
@@ -34,6 +35,7 @@ export function editForm(text, { label, hint, submit, send, closed }) {
     buttons,
   );
   form.addEventListener("submit", (event) => (event.preventDefault(), go()));
+  box.addEventListener("input", () => kept?.set(box.value));
   box.addEventListener("keydown", (event) => {
     if (event.key === "Escape") {
       event.stopPropagation();

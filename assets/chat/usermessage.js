@@ -8,7 +8,7 @@ import { markLanguage } from "./rendering/language.js";
 
 export class UserMessage {
   /** actions: { edit(id, text), which resolves to true when the new text was taken, fork(id),
-      remove(id), switcher: of its versions } */
+      remove(id), switcher: of its versions, edits: as Drafts } */
   constructor(id, text, actions, files) {
     this.id = id;
     this.role = "user";
@@ -46,6 +46,7 @@ export class UserMessage {
       hint: "This makes another version: the old one stays, with all that followed it.",
       submit: "Send",
       send: (text) => this.actions.edit(this.id, text),
+      kept: this.actions.edits?.of(this.id),
       closed: () => (this.body.hidden = this.buttons.hidden = false),
     });
     this.body.hidden = this.buttons.hidden = true;

@@ -181,3 +181,18 @@ def test_hundreds_of_versions_and_thousands_of_messages(tmp_path: Path) -> None:
     assert store.texts_of_others(-1, 10**6) == ("question", "r0")
     assert store.recent_prompts(10) == ("question",)
     store.close()
+
+
+def test_what_is_for_replies_is_refused_for_messages_and_the_other_way_round(page: Page) -> None:
+    chat = begun(page)
+    page.send("go on", chat)
+    page.wait_for("end", 2)
+    before = messages(page, chat)
+    asked, reply = before[2]["id"], before[3]["id"]
+    for refused in (
+        page.ask("regenerate", message=asked),
+        page.ask("edit_reply", message=asked, text="other words"),
+        page.ask("edit", message=reply, text="other words"),
+    ):
+        assert refused["error"]["kind"] == "BadOptionError"
+    assert messages(page, chat) == before

@@ -355,3 +355,25 @@ test("nothing asks for the layout between the messages of a chat", async () => {
   };
   assert.equal(await countOf(40), await countOf(2));
 });
+
+test("what is typed into a form is there again after a reload, until the form is closed", async () => {
+  const edits = new Drafts({
+    value: null,
+    get: () => edits.kept.value,
+    set: (one) => (edits.kept.value = one),
+  });
+  transcript.actions.edits = edits;
+  const begin = async () => {
+    chat.open(1);
+    await server.answer("open", opened(1, 0, "question"));
+    transcript.messages.get(10).startEdit();
+    return transcript.messages.get(10).element.querySelector(".edit-box");
+  };
+  type(await begin(), "question, as I want it");
+  transcript.messages.clear();
+  const box = await begin();
+  assert.equal(box.value, "question, as I want it");
+  press(box, "Escape");
+  transcript.messages.clear();
+  assert.equal((await begin()).value, "question");
+});
