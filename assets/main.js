@@ -4,17 +4,13 @@
    measure/, training/, and frame/ around them. None knows another one: what a part needs of
    another it is given here. All may use shared/, which knows none of them. */
 
-import { Advice } from "./chat/advice.js";
-import { Branches } from "./chat/branches.js";
-import { addressed, Chat } from "./chat/chat.js";
-import { Compare } from "./chat/compare.js";
+import { addressed } from "./chat/chat.js";
+import { Conversation } from "./chat/conversation.js";
 import { ChatSettings } from "./frame/chatsettings.js";
 import { Connection } from "./shared/connection.js";
 import { dressDialogs } from "./frame/dialogs.js";
 import { dressButtons } from "./shared/dom.js";
-import { Drafts } from "./chat/drafts.js";
 import { Exchange } from "./frame/exchange.js";
-import { Figures } from "./chat/figures.js";
 import { FocusKeeper } from "./frame/focus.js";
 import { guardComposition } from "./shared/keys.js";
 import { Lab } from "./measure/lab.js";
@@ -22,20 +18,12 @@ import { Log } from "./frame/log.js";
 import { ModelBar } from "./models/modelbar.js";
 import { Models } from "./models/models.js";
 import { learnNames } from "./shared/names.js";
-import { InOrder } from "./shared/requests.js";
-import { Replay } from "./chat/replay.js";
 import { SettingsForm } from "./frame/settings.js";
 import { Shortcuts } from "./frame/shortcuts.js";
 import { Sidebar } from "./frame/sidebar.js";
 import { Kept } from "./shared/storage.js";
 import { Surroundings } from "./frame/surroundings.js";
-import { Almost } from "./chat/almost.js";
-import { CopyThread } from "./chat/copythread.js";
-import { Minimap } from "./chat/minimap.js";
-import { Tooltip } from "./chat/tooltip.js";
 import { Train } from "./training/train.js";
-import { Transcript } from "./chat/transcript.js";
-import { ViewBar } from "./chat/viewbar.js";
 import { welcomeParts } from "./frame/welcome.js";
 
 const PROBLEM_TIME = 60000;
@@ -76,7 +64,8 @@ class Page {
     const keys = new Kept(window, "localStorage", "forerun-keys");
     const openDrawer = (name) => this.surroundings.openDrawer(name);
     this.shortcuts = new Shortcuts(this.root, { openDrawer }, keys);
-    this.buildConversation({ call, attempt });
+    this.conversation = this.newConversation({ call, attempt });
+    this.chat = this.conversation.chat;
     this.modelBar = new ModelBar(this.root, {
       call: loudly,
       ask,
@@ -121,88 +110,16 @@ class Page {
     this.models = new Models(this.$("#models-body"), { call, toast, use, refresh });
   }
 
-  /** The chat, and what shows its replies. */
-  buildConversation({ call, attempt }) {
-    this.buildTranscript({ call, attempt });
-    this.buildViews({ call, attempt });
-    const { root, transcript, figures, viewBar } = this;
-    this.chat = new Chat({
-      ...{ root, call, attempt, transcript, figures, viewBar },
+  newConversation({ call, attempt }) {
+    return new Conversation(this.root, {
+      ...{ call, attempt, surroundings: this.surroundings },
       session: () => this.connection.session,
-      drafts: new Drafts(new Kept(window, "localStorage", "forerun-drafts")),
-      changed: () => {
-        this.drawWelcome();
-        this.minimap.request();
-      },
-      advise: (conversation, entry) => this.advice.consider(conversation, entry),
-      chosen: () => {
-        this.sidebar.markCurrent();
-        this.surroundings.closeDrawers();
-      },
-    });
-    const { chat, surroundings } = this;
-    this.branches = new Branches({ call, attempt, chat, surroundings, edits: this.edits });
-    const choose = (id) => this.branches.select(id);
-    this.compare = new Compare(this.root, { call, attempt, choose });
-  }
-
-  buildTranscript({ call, attempt }) {
-    this.figures = new Figures(this.$("#figures"));
-    this.edits = new Drafts(new Kept(window, "sessionStorage", "forerun-edits"));
-    this.replay = new Replay(this.$("#replay-dialog"), this.$("#replay-body"));
-    this.transcript = new Transcript(
-      { scroller: this.$("#transcript"), list: this.$("#messages"), toEnd: this.$("#to-end") },
-      {
-        regenerate: (id) => this.chat.change("regenerate", { message: id }),
-        goOn: (id) => this.chat.change("continue", { message: id }),
-        edits: this.edits,
-        edit: (id, text) => this.chat.change("edit", { message: id, text }),
-        showFigures: (entry) => this.showFigures(entry),
-        replay: (entry) => this.replay.open(entry),
-        newChat: () => this.chat.open(null),
-        openSettings: (field) => this.openSettings(field),
-        trim: (id) => this.trim(id),
-        canTrim: () => this.modelBar.settings.overflow !== "trim",
-        saveAgain: () => attempt(() => call("save_again")),
-        editReply: (entry) => this.branches.edit(entry),
-        select: (id) => this.branches.select(id),
-        fork: (id) => this.branches.fork(id),
-        compare: (id) => this.compare.open(id),
-        remove: (id) => this.branches.remove(id),
-        answerNow: () => this.chat.answerNow(),
-      },
-    );
-  }
-
-  /** What shows the drafting of the messages. */
-  buildViews({ call, attempt }) {
-    const tokenOf = (element) => this.transcript.tokenOf(element);
-    const area = this.$("#transcript");
-    const thread = new CopyThread(this.transcript);
-    this.tooltip = new Tooltip(this.$("#tip"), area, tokenOf, thread);
-    this.almost = new Almost(this.$("#almost-dialog"), area, {
-      placeOf: tokenOf,
-      branch: (message, token, ghost) => this.chat.change("branch", { message, token, ghost }),
-    });
-    const { scroller, list } = this.transcript;
-    this.minimap = new Minimap(this.$("#minimap"), {
-      scroller,
-      list,
-      transcript: this.transcript,
-    });
-    const views = new InOrder();
-    this.viewBar = new ViewBar(this.root, {
-      changed: (changes) => views.run(() => attempt(() => call("view", { changes }))),
-      viewChanged: (view) => {
-        this.transcript.setView(view);
-        this.minimap.request();
-      },
-    });
-    this.advice = new Advice({
-      call,
-      act: (advice) => this.follow(advice),
-      offered: new Kept(window, "localStorage", "forerun-drafter-offered"),
-      closed: new Kept(window, "sessionStorage", "forerun-advice-closed"),
+      openSettings: (field) => this.openSettings(field),
+      trim: (id) => this.trim(id),
+      canTrim: () => this.modelBar.settings.overflow !== "trim",
+      follow: (advice) => this.follow(advice),
+      changed: () => this.drawWelcome(),
+      chosen: () => this.sidebar.markCurrent(),
     });
   }
 
@@ -261,7 +178,7 @@ class Page {
     this.settings.build(hello.fields, hello.preferences.settings);
     this.chatSettings.build(hello.fields);
     this.settings.fit(hello.engine.loaded?.reasoning);
-    this.viewBar.show(hello.preferences.view);
+    this.conversation.viewBar.show(hello.preferences.view);
     this.chat.greet(hello.chat, asked);
     this.sidebar.changed(hello.conversations);
     this.models.showDownloads(hello.downloads);
@@ -312,12 +229,6 @@ class Page {
     await this.modelBar.refresh();
     this.models.showCatalogue(this.modelBar.targets);
     this.drawWelcome();
-  }
-
-  showFigures(entry) {
-    this.viewBar.setDrafters(entry.details.drafters ?? []);
-    this.figures.show(entry.details.stats, "The reply you chose", entry.details.payoff);
-    this.surroundings.openDrawer("panel");
   }
 
   /** Do what an advice says, and tell what was done. */
@@ -374,7 +285,7 @@ class Page {
   }
 
   drawWelcome() {
-    const empty = this.transcript.messages.size === 0;
+    const empty = this.conversation.transcript.messages.size === 0;
     const welcome = this.$("#welcome");
     welcome.hidden = !empty;
     if (!empty) return;
