@@ -21,8 +21,6 @@ GATES = (
     ("ruff", "format", "--check", "."),
     ("mypy",),
 )
-TESTS = ("pytest", "--numprocesses=2", "--dist=loadfile")
-"""Two processes take 0.6 of one's time on two cores: much of a browser test is waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ def fetch_starter(environment: Environment, data_dir: Sequence[str]) -> bool:
 
 def run_tests(environment: Environment, pytest_options: Sequence[str]) -> int:
     """The gates, cheapest first; stops at the first that fails."""
-    for gate in (*GATES, (*TESTS, *pytest_options)):
+    for gate in (*GATES, ("pytest", *pytest_options)):
         print(f"\n> {' '.join(gate)}", flush=True)
         if code := run([str(environment.python), "-m", *gate], ROOT):
             return code

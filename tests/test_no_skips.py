@@ -17,16 +17,12 @@ SKIPPING = "import pytest\n\n@pytest.mark.skip\ndef test_a(): ...\n\ndef test_b(
     ("source", "ci", "code"),
     [(SKIPPING, "true", 1), (SKIPPING, "", 0), ("def test_b(): ...", "true", 0)],
 )
-@pytest.mark.parametrize("processes", [0, 2])
-def test_skips_fail_where_ci_is_set(
-    tmp_path: Path, source: str, ci: str, code: int, processes: int
-) -> None:
+def test_skips_fail_where_ci_is_set(tmp_path: Path, source: str, ci: str, code: int) -> None:
     (tmp_path / "test_small.py").write_text(source)
     (tmp_path / "conftest.py").write_text("from tests.no_skips import pytest_sessionfinish\n")
     env = {**os.environ, "CI": ci, "PYTHONPATH": str(ROOT)}
     env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # they take seconds to import
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
-    command += ["-p", "xdist", f"--numprocesses={processes}"] if processes else []
     done = subprocess.run(
         command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )
