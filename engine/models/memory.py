@@ -32,7 +32,10 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Bytes one model takes. host + device = weights + kv + states + buffers."""
+    """Bytes one model takes. host + device = weights + kv + states + kept_state + buffers.
+
+    kv, states: as llama.cpp allocates them. kept_state: the copy of a recurrent state to go back to.
+    """
 
     name: str
     context_length: int
@@ -42,6 +45,7 @@ class MemoryEstimate:
     buffers: int
     host: int
     device: int
+    kept_state: int = 0
 
     @property
     def total(self) -> int:
@@ -50,7 +54,7 @@ class MemoryEstimate:
     @property
     def kept(self) -> int:
         """What is there between passes."""
-        return self.weights + self.kv + self.states
+        return self.weights + self.kv + self.states + self.kept_state
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"total": self.total}
@@ -88,9 +92,11 @@ def estimate(plan: ModelPlan, context_length: int) -> MemoryEstimate:
     buffers = _buffer_bytes(plan, context)
     share = _device_share(info, plan.gpu_layers)
     device = int((weights + kv + states) * share) + (buffers if share else 0)
-    states += _kept_bytes(plan)
-    host = weights + kv + states + buffers - device
-    return MemoryEstimate(info.name, context, weights, kv, states, buffers, host, device)
+    kept_state = _kept_bytes(plan)
+    host = weights + kv + states + kept_state + buffers - device
+    return MemoryEstimate(
+        info.name, context, weights, kv, states, buffers, host, device, kept_state
+    )
 
 
 def free_ram() -> int:

@@ -230,7 +230,7 @@ def _summary(
             architecture=plan.info.architecture,
             description=context.model.description,
             bytes=memory.weights,
-            kv_bytes=memory.kv + memory.states,
+            kv_bytes=memory.kv + memory.states + memory.kept_state,
             context_length=context.length_limit,
             vocabulary_size=context.model.vocab.size,
             vocabulary=context.model.vocabulary_identity,

@@ -53,7 +53,7 @@ def check(path: Path, log: NativeLog, leaves: int = 1) -> MemoryEstimate:
     ours = estimate(ModelPlan(inspect(path), swa_full=leaves > 1), CONTEXT)
     for mine, theirs in ((ours.kv, measured["KV"]), (ours.states, measured["RS"])):
         assert mine == pytest.approx(sum(theirs), abs=_ROUNDED * max(1, len(theirs)))
-    assert ours.total == ours.weights + ours.kv + ours.states + ours.buffers
+    assert ours.total == ours.weights + ours.kv + ours.states + ours.kept_state + ours.buffers
     return ours
 
 
