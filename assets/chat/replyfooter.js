@@ -31,7 +31,7 @@ export function footerOf(entry, actions) {
     { class: "message-buttons" },
     entry.switcher.element,
     iconButton("chart", "Show the figures of this reply", () => actions.showFigures(entry)),
-    again,
+    entry.isFirst ? null : again, // a greeting answers nothing
     copy,
     menuButton(() => [
       ["Replay how it was written", () => actions.replay(entry)],
