@@ -34,7 +34,7 @@ export function footerOf(entry, actions) {
     entry.switcher.element,
     endedEarly(entry) ? continueButton(entry, actions) : null,
     iconButton("chart", "Show the figures of this reply", () => actions.showFigures(entry)),
-    again,
+    entry.isFirst ? null : again, // a greeting answers nothing
     copy,
     menuButton(() => [
       ["Replay how it was written", () => actions.replay(entry)],

@@ -119,6 +119,7 @@ export class Transcript {
     if (role === "user") return this.newUser(id, content, files);
     const entry = this.makeReply(id, message.details);
     entry.hasIds = message.has_ids;
+    entry.isFirst = message.parent === null;
     if (message.reasoning) this.fold(entry).showText(message.reasoning);
     const answer = this.pushThought(entry, message.tokens, 0, message.details.reasoning);
     entry.reply.source.push(answer);

@@ -34,7 +34,8 @@ _CGROUP = Path("/sys/fs/cgroup")
 class MemoryEstimate:
     """Bytes one model takes. host + device = weights + kv + states + kept_state + buffers.
 
-    kv, states: as llama.cpp allocates them. kept_state: the copy of a recurrent state to go back to.
+    kv, states: as llama.cpp allocates them. kept_state: our copy of a recurrent state, to go back
+    to.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """How far the page is behind the engine: python -m tests.e2e.measure_lag [code]
 
-A reply of 2,000 tokens at 60 a second, in a chat with 20 earlier replies of 600 tokens; with
-"code", one block of code of 6,000 tokens at 200 a second. Prints how long after the engine's last
+A reply of 2,000 tokens with formulas, tables and code at 60 a second, in a chat with 20 earlier
+replies of 600 tokens, a fifth of each a thought; with "code", one block of code of 6,000 tokens at
+200 a second. Prints how long after the engine's last
 event the page shows the reply as finished, and how long frames took. No test: it measures the
 machine as much as the page.
 """
@@ -22,9 +23,10 @@ from tests.e2e.shared_page import load, new_page
 from tests.e2e.sites import fake_site
 from tests.e2e.steps import send
 from tests.fakes_engine import MARKDOWN, script
+from tests.rendering_replies import RENDERING
 
 EARLIER, EARLIER_TOKENS = 20, 600
-TEXT, CODE = ("please {} tokens", 2000, 60), ("a program of {} tokens", 6000, 200)
+TEXT, CODE = ("rendering, {} tokens", 2000, 60), ("a program of {} tokens", 6000, 200)
 WATCH = """() => {
   window.gaps = []; let last = performance.now();
   const frame = (now) => { gaps.push(now - last); last = now; requestAnimationFrame(frame); };
@@ -44,9 +46,10 @@ def fill(store: Conversations) -> int:
     for number in range(EARLIER):
         store.add_user(conversation, f"question {number}")
         encoder = WireEncoder()
-        rounds = script(MARKDOWN, EARLIER_TOKENS, seed=number)
+        rounds = script(RENDERING if number % 2 else MARKDOWN, EARLIER_TOKENS, seed=number)
         tokens = [token for trace in rounds for token in encoder.encode(trace)]
-        details = {"drafters": encoder.drafters, "finish": "eos"}
+        thought = {"from": 0, "to": EARLIER_TOKENS // 5, "seconds": 2.0}
+        details = {"drafters": encoder.drafters, "finish": "eos", "reasoning": thought}
         reply = store.start_reply(conversation)
         store.save_reply(reply, text_of(tokens), tokens, details, False)
     return conversation
