@@ -42,7 +42,10 @@ class Branches:
         with self._lock:
             conversation = self._asking.conversation_of(message)
             self._asking.require_ready(conversation)
-            parent = self._message(message).parent
+            reply = self._message(message)
+            if reply.role != "assistant":
+                raise BadOptionError("that is a message of yours: write its reply again instead")
+            parent = reply.parent
             if parent is None:
                 raise BadOptionError("that reply answers nothing: write a message instead")
             with self._store.atomic():
@@ -65,7 +68,10 @@ class Branches:
         with self._lock:
             conversation = self._asking.conversation_of(message)
             self._asking.require_ready(conversation)
-            parent = self._message(message).parent
+            asked = self._message(message)
+            if asked.role != "user":
+                raise BadOptionError("that is a reply: edit it as one")
+            parent = asked.parent
             with self._store.atomic():
                 new = self._store.add_user(conversation, text, parent)
                 kept = [(one.sha256, one.name) for one in self._store.attachments(message)]
@@ -148,9 +154,8 @@ class Branches:
 
     def place(self, message: int) -> dict[str, Any]:
         """Where a new message stands, for the pages."""
-        found = self._store.versions(message)
-        this = next(one for one in found if one.id == message)
-        return {"parent": this.parent, "versions": list(this.versions)}
+        parent, versions = self._store.place(message)
+        return {"parent": parent, "versions": list(versions)}
 
     def _message(self, message: int) -> StoredMessage:
         found = self._store.message(message)

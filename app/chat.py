@@ -143,6 +143,11 @@ class Chat:
         with self._lock:
             self._writer.stop(conversation)
 
+    def answer_now(self, conversation: int) -> None:
+        """The reply that is being written there ends its thought."""
+        with self._lock:
+            self._writer.answer_now(conversation)
+
     def leave(self, session: Session) -> None:
         """The page is gone for good: its runs stop unless another page goes on with them."""
         with self._lock:
@@ -194,7 +199,7 @@ class Chat:
         live = self._writer.in_memory(message.id)
         is_active = live is not None and self._writer.reply(live.conversation) is live
         files = self.branches.files(message.id) if message.role == "user" else []
-        return asdict(latest) | {"streaming": is_active, "files": files}
+        return latest.to_json() | {"streaming": is_active, "files": files}
 
     def _publish(self, conversation: int, event: Event) -> None:
         """With what the drafters are called that it names, and where a new reply stands."""

@@ -22,7 +22,7 @@ _DEFAULTS: dict[str, Any] = {
     **{"current": None, "parent": None, "pinned": 0, "folder": "", "created": 0.0},
 }
 """For columns that cannot be read: the text of a message is worth keeping without its figures."""
-_BEFORE = "select max(id) from messages where conversation = ? and id < ?"
+_BEFORE = "select max(id) from messages where conversation = ? and id < ? and not deleted"
 
 _PAGE = 4096
 _COUNT = slice(28, 32)
@@ -39,6 +39,7 @@ def copy_rows(old: sqlite3.Connection, new: sqlite3.Connection) -> tuple[int, in
             _store(new, table, row)
     _show_paths(new)  # as it was, before other versions are there
     grow_trees(list(rows_of(old, "replaced", REPLACED)), new)
+    _free_from_deleted(new)
     _show_paths(new)
     _keep_sequence(old, new)
     new.execute("commit")
@@ -176,6 +177,14 @@ def _hang(new: sqlite3.Connection, row: Row) -> None:
     ).fetchone()
     if known is None:
         row["parent"] = new.execute(_BEFORE, (row["conversation"], row["id"])).fetchone()[0]
+
+
+def _free_from_deleted(new: sqlite3.Connection) -> None:
+    """A message that is there follows none that was deleted, which would go without it."""
+    new.execute(
+        "update messages set parent = null where not deleted"
+        " and parent in (select id from messages where deleted)"
+    )
 
 
 def _show_paths(new: sqlite3.Connection) -> None:

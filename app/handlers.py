@@ -107,6 +107,7 @@ class Handlers:
             "send": self._send,
             "count": self._count,
             "stop": self._stop,
+            "answer_now": self._answer_now,
             "advise": self._advise,
             "save_again": self._save_again,
             "search": self._search,
@@ -229,6 +230,9 @@ class Handlers:
 
     def _stop(self, session: Session, arguments: Arguments) -> None:
         self._services.chat.stop(arguments["conversation"])
+
+    def _answer_now(self, session: Session, arguments: Arguments) -> None:
+        self._services.chat.answer_now(arguments["conversation"])
 
     def _advise(self, session: Session, arguments: Arguments) -> Any:
         return self._services.advisor.of(arguments["conversation"])

@@ -84,6 +84,16 @@ class Messages(StoredFiles):
         numbers = tuple(row[0] for row in rows)
         return tuple(stored_message(row, numbers) for row in rows)
 
+    def place(self, message: int) -> tuple[int | None, tuple[int, ...]]:
+        """What it follows, and the numbers of all that follow the same, itself among them."""
+        rows = self._all(
+            "select o.parent, m.id from messages o join messages m"
+            " on m.conversation = o.conversation and m.parent is o.parent"
+            " where o.id = ? and not m.deleted and m.role != 'system' order by m.id",
+            message,
+        )
+        return rows[0][0], tuple(row[1] for row in rows)
+
     def current(self, conversation: int) -> int | None:
         """The message that the shown path ends with."""
         rows = self._all("select current from conversations where id = ?", conversation)

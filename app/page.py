@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from starlette.responses import JSONResponse
 
 from app.handlers import Handlers, Services
 
@@ -64,15 +65,16 @@ def build_page(services: Services) -> gr.Blocks:
         if session is not None:
             services.departures.leaves(session)
 
-    # gradio marks the functions it serves, which bound methods do not allow.
-    def hello(payload: Any) -> dict[str, Any]:
-        return handlers.hello(payload)
+    # gradio marks the functions it serves, which bound methods do not allow. Answers are encoded
+    # here: a server that is handed a table copies it value by value, seconds for a long chat.
+    def hello(payload: Any) -> JSONResponse:
+        return JSONResponse(handlers.hello(payload))
 
-    def resync(payload: Any) -> dict[str, Any]:
-        return handlers.resync(payload)
+    def resync(payload: Any) -> JSONResponse:
+        return JSONResponse(handlers.resync(payload))
 
-    def call(payload: Any) -> dict[str, Any]:
-        return handlers.call(payload)
+    def call(payload: Any) -> JSONResponse:
+        return JSONResponse(handlers.call(payload))
 
     with gr.Blocks(title="Forerun", analytics_enabled=False, fill_width=True) as page:
         shell = _shell([hello, resync, call])

@@ -90,6 +90,10 @@ class LiveReply:
             case _:
                 assert_never(event)
 
+    def answer_now(self) -> None:
+        """The user has asked for the end of the thought; the run is told by the owner."""
+        self._thought.is_asked = True
+
     def fail(self, error: EngineError) -> Event:
         if self._was and len(self.tokens) == self._begun:
             return self._stay(f"the reply could not go on: {error}")

@@ -155,6 +155,7 @@ ARGUMENTS: dict[str, dict[str, Check]] = {
         "files": Optional(many(attached)),
     },
     "stop": {"conversation": identity},
+    "answer_now": {"conversation": identity},
     "advise": {"conversation": identity},
     "regenerate": {"message": identity},
     "continue": {"message": identity},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeVar
 
 from app.wire import WireToken
@@ -35,6 +35,10 @@ class StoredMessage:
     reasoning: str = ""
     has_ids: bool = False
     versions: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Not a copy: a long chat has a hundred thousand tokens."""
+        return {column.name: getattr(self, column.name) for column in fields(self)}
 
 
 def stored_message(row: tuple[Any, ...], versions: tuple[int, ...] = ()) -> StoredMessage:

@@ -49,12 +49,19 @@ class _Writing:
         self.session = session
         self.run: RunHandle | None = None
         self.cancelled = False
+        self.answers_now = False
         self.thread: threading.Thread | None = None
 
     def cancel(self) -> None:
         self.cancelled = True
         if self.run is not None:
             self.run.cancel()
+
+    def answer_now(self) -> None:
+        self.answers_now = True
+        self.reply.answer_now()
+        if self.run is not None:
+            self.run.answer_now()
 
 
 class Writer:
@@ -146,6 +153,11 @@ class Writer:
         if writing is not None:
             writing.cancel()
 
+    def answer_now(self, conversation: int) -> None:
+        writing = self._active.get(conversation)
+        if writing is not None:
+            writing.answer_now()
+
     def leave(self, session: Session, heir: Callable[[int], Session | None]) -> None:
         """The page is gone: its replies go on for the page that takes them over, or they stop."""
         for writing in self._active.values():
@@ -191,6 +203,8 @@ class Writer:
             run = self._engine.generate(request)
             with self._lock:
                 writing.run = run
+                if writing.answers_now:
+                    run.answer_now()
                 if writing.cancelled:
                     run.cancel()
             self._follow(run, reply)

@@ -130,7 +130,10 @@ class Page {
       ...{ root, call, attempt, transcript, figures, viewBar },
       session: () => this.connection.session,
       drafts: new Drafts(new Kept(window, "localStorage", "forerun-drafts")),
-      changed: () => this.drawWelcome(),
+      changed: () => {
+        this.drawWelcome();
+        this.minimap.request();
+      },
       advise: (conversation, entry) => this.advice.consider(conversation, entry),
       chosen: () => {
         this.sidebar.markCurrent();
@@ -164,6 +167,7 @@ class Page {
         fork: (id) => this.branches.fork(id),
         compare: (id) => this.compare.open(id),
         remove: (id) => this.branches.remove(id),
+        answerNow: () => this.chat.answerNow(),
       },
     );
   }

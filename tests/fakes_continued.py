@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from engine.data.events import FinishReason, Retold, RetoldToken
@@ -10,14 +10,19 @@ from engine.data.rounds import RoundTrace
 
 
 def part_of(
-    rounds: Sequence[RoundTrace], begun: Sequence[int], asked: str
-) -> tuple[list[Retold | RoundTrace], FinishReason]:
-    """What is played, and its end. A message with the word "early" gets half a reply at first."""
+    rounds: Iterable[RoundTrace], begun: Sequence[int], asked: str
+) -> tuple[Iterable[Retold | RoundTrace], FinishReason]:
+    """What is played, and its end. A message with the word "early" gets half a reply at first.
+
+    Rounds may depend on what happens while they are played: they are taken one by one.
+    """
     if begun:
-        return [*retold(rounds, begun), *after(rounds, begun)], "eos"
+        known = list(rounds)
+        return [*retold(known, begun), *after(known, begun)], "eos"
     if "early" in asked:
-        return list(rounds[: len(rounds) // 2]), "length"
-    return list(rounds), "context" if "context" in asked else "eos"
+        known = list(rounds)
+        return known[: len(known) // 2], "length"
+    return rounds, "context" if "context" in asked else "eos"
 
 
 def after(rounds: Sequence[RoundTrace], begun: Sequence[int]) -> list[RoundTrace]:

@@ -10,7 +10,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from engine.data.errors import (
@@ -41,6 +41,7 @@ from engine.process.messages import LoadProgress
 from engine.process.protocols import ChangeListener
 from tests.fakes_continued import part_of
 from tests.rendering_replies import HOSTILE_RENDERING, RENDERING
+from tests.tree_script import tree_script
 
 MARKDOWN = """## Speculative decoding
 
@@ -140,17 +141,31 @@ def script(
     return rounds
 
 
-def thinking_script(answer: str, drafts: bool = True) -> list[RoundTrace]:
-    """Rounds of a thought between two markers, and then of the answer."""
-    thought = f"<think>{THOUGHT}</think>"
-    told = []
-    for trace in script(thought, drafts=drafts):
+def thinking_script(
+    answer: str,
+    drafts: bool = True,
+    is_over: Callable[[int], bool] = lambda tokens: False,
+    count: int | None = None,
+) -> Iterator[RoundTrace]:
+    """Rounds of a thought between two markers, and then of the answer. is_over: whether so many
+    tokens of the thought are enough: its end is given then. count: of the thought."""
+    written = 0
+    for trace in script(f"<think>{THOUGHT}</think>", count, drafts=drafts):
+        if written and is_over(written):
+            yield from map(_given, tokens_of("</think>"))
+            break
+        written += len(trace.emitted)
         emitted = tuple(
             replace(one, part="thought", said="" if one.text in ("<", "</", "think", ">") else None)
             for one in trace.emitted
         )
-        told.append(replace(trace, emitted=emitted))
-    return [*told, *script(answer, drafts=drafts)]
+        yield replace(trace, emitted=emitted)
+    yield from script(answer, drafts=drafts)
+
+
+def _given(text: str) -> RoundTrace:
+    token = EmittedToken(98, text, "plain", None, 0.0, None, None, "thought", "", forced=True)
+    return RoundTrace(1, 0, (), (token,), RoundSeconds(0.0, 0.012, 0.001), False)
 
 
 def _round(
@@ -177,42 +192,12 @@ def _round(
     return replace(trace, plain=PLAIN_SECONDS)
 
 
-TREE = (
-    ("Trees", -1, True),
-    ("Bushes", -1, False),
-    (" grow", 1, False),
-    (" are", 0, True),
-    (" stand", 1, False),
-    (" were", 0, False),
-    (" cut", 3, False),
-    (" tall", 2, False),
-    (" down", 6, False),
-)
-"""Text, parent and fate of the nodes of one proposal, mixed as trees come."""
-
-
-def tree_script() -> list[RoundTrace]:
-    """One round with TREE, of which two tokens are accepted and one is corrected."""
-    depths: list[int] = []
-    for _, parent, _ in TREE:
-        depths.append(1 if parent < 0 else depths[parent] + 1)
-    proposed = tuple(
-        ProposedToken(i, text, parent, depth, "tree(ngram)", 0.25, None, accepted)
-        for i, ((text, parent, accepted), depth) in enumerate(zip(TREE, depths, strict=True))
-    )
-    emitted = (
-        EmittedToken(0, "Trees", "accepted", "tree(ngram)", 0.5, None, 1),
-        EmittedToken(3, " are", "accepted", "tree(ngram)", 0.5, None, 2),
-        EmittedToken(9, " green", "correction", None, 0.5, None, None),
-    )
-    return [RoundTrace(1, 10, proposed, emitted, RoundSeconds(0.01, 0.02, 0.0), False)]
-
-
 class FakeRun:
     """As `engine.process.run.Run`."""
 
     def __init__(self) -> None:
         self.cancelled = threading.Event()
+        self.answers_now = threading.Event()
         self._events: queue.Queue[RunEvent | EngineError] = queue.Queue()
 
     def put(self, event: RunEvent | EngineError) -> None:
@@ -237,6 +222,9 @@ class FakeRun:
 
     def cancel(self) -> None:
         self.cancelled.set()
+
+    def answer_now(self) -> None:
+        self.answers_now.set()
 
 
 class FakeEngine:
@@ -360,9 +348,9 @@ class FakeEngine:
         numbers = re.findall(r"\b(\d+) tokens", asked)
         count = int(numbers[0]) if numbers else None
         drafts = request.drafting.speculate != "off"
-        rounds = script(text, count, seed=len(asked), drafts=drafts)
+        rounds: Iterable[RoundTrace] = script(text, count, seed=len(asked), drafts=drafts)
         if "ponder" in asked:
-            rounds = thinking_script(text, drafts=drafts)
+            rounds = thinking_script(text, drafts, _is_over(run, request), count)
         if "branches" in asked:
             rounds = tree_script()
         if "dear" in asked:
@@ -393,3 +381,8 @@ class FakeEngine:
         written = "".join(token.shown for token in tokens if token.part == "answer")
         ids = tuple(token.token for token in tokens)
         run.put(Finished(written, ids, finish, 52, 12, seed, counter.snapshot()))
+
+
+def _is_over(run: FakeRun, request: GenerateRequest) -> Callable[[int], bool]:
+    budget = request.thinking_budget
+    return lambda tokens: run.answers_now.is_set() or (budget is not None and 0 <= budget <= tokens)

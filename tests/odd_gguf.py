@@ -39,9 +39,11 @@ def write_recurrent(path: Path) -> Path:
     return _finished(path, writer, [_mamba] * LAYERS, "output_norm")
 
 
-def write_hybrid(path: Path) -> Path:
+def write_hybrid(path: Path, chat_template: str = "") -> Path:
     """lfm2: short convolutions with a state that can go back, and attention."""
     writer = _writer(path, "lfm2")
+    if chat_template:
+        writer.add_chat_template(chat_template)
     kinds = [_convolution if layer % 2 == 0 else _attention(norms=True) for layer in range(LAYERS)]
     writer.add_head_count_kv([0 if kind is _convolution else KV_HEADS for kind in kinds])
     writer.add_shortconv_l_cache(3)

@@ -89,7 +89,8 @@ def _is_error(value: Any) -> bool:
 def _is_thought(value: Any) -> bool:
     if not isinstance(value, dict) or not all(_is_whole(value.get(key)) for key in ("from", "to")):
         return False
-    return bool(value["from"] <= value["to"]) and _is_number(value.get("seconds"))
+    is_range = bool(value["from"] <= value["to"]) and _is_number(value.get("seconds"))
+    return is_range and value.get("ended", "asked") in ("asked", "budget")
 
 
 def _is_stats(value: Any) -> bool:

@@ -15,11 +15,12 @@ export class Advice {
     this.requests = new Latest();
   }
 
-  /** After a reply, and when a chat is opened. entry: the last reply, null where there is none. */
+  /** After a reply, and when a chat is opened. entry: the last message, null where there is none. */
   async consider(conversation, entry) {
     const isLatest = this.requests.begin();
     this.element?.remove();
-    if (!entry || conversation === null || !this.isDue(conversation, entry.details)) return;
+    if (!entry?.details || conversation === null || !this.isDue(conversation, entry.details))
+      return;
     const advice = await this.page.call("advise", { conversation }).catch(() => null);
     if (!advice || !isLatest() || !entry.notes.isConnected) return;
     if (!advice.why && this.page.offered.get()) return;

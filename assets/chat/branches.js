@@ -2,16 +2,19 @@
 
 import { count } from "../shared/format.js";
 import { editForm } from "./editform.js";
+import { InOrder } from "../shared/requests.js";
 
 export class Branches {
   /** page: { call, attempt, chat, surroundings: { ask, toast } } */
   constructor(page) {
     this.page = page;
+    this.selections = new InOrder();
   }
 
   /** The server tells all pages that show the chat. */
-  async select(message) {
-    await this.page.attempt(() => this.page.call("select", { message }));
+  select(message) {
+    const { attempt, call } = this.page;
+    return this.selections.run(() => attempt(() => call("select", { message })));
   }
 
   /** The text of a reply as the user wants it, beside what was written. */

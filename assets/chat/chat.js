@@ -79,8 +79,14 @@ export class Chat {
   }
 
   show(event) {
-    const { transcript, figures, changed } = this.page;
     learnNames(event.names);
+    if (this.isBelow(event)) this.drawEvent(event);
+    else this.reopen();
+    this.page.changed();
+  }
+
+  drawEvent(event) {
+    const { transcript, figures } = this.page;
     switch (event.k) {
       case "user":
         transcript.addUser(event.m, event.text, event.versions, event.files);
@@ -119,7 +125,13 @@ export class Chat {
       default: // changed in a way that is not told piece by piece
         this.reopen();
     }
-    changed();
+  }
+
+  /** A new message goes below the one that it follows: another may have been drawn last. */
+  isBelow({ k, m, parent }) {
+    const { last, messages } = this.page.transcript;
+    if ((k !== "user" && k !== "start") || parent === undefined || messages.has(m)) return true;
+    return parent === (last?.id ?? null);
   }
 
   /** The open conversation again; the user stays where he is in it. */
@@ -166,6 +178,7 @@ export class Chat {
   }
 
   showProgress(message, text, fraction) {
+    if (this.isHidden(message)) return;
     this.page.transcript.setProgress(message, text);
     this.page.figures.setProgress(text, fraction);
   }
@@ -182,6 +195,7 @@ export class Chat {
     this.openings.begin();
     this.held = null; // events of the old session
     this.from = chat.seq;
+    this.staysPut = true;
     if (this.conversation === asked) this.draw(chat);
     else this.open(this.conversation);
   }
@@ -228,12 +242,14 @@ export class Chat {
   }
 
   async open(conversation, staysPut = false) {
-    this.choices.begin();
     const isLatest = this.openings.begin();
     this.held ??= [];
     this.staysPut = staysPut;
-    if (!staysPut) this.setWriting(null);
-    this.choose(conversation);
+    if (!staysPut) {
+      this.choices.begin();
+      this.setWriting(null);
+      this.choose(conversation);
+    }
     if (conversation === null) {
       this.draw({ conversation, messages: [], seq: this.from });
       this.composer.focus();
@@ -319,6 +335,12 @@ export class Chat {
   stop() {
     if (this.conversation === null) return;
     this.page.attempt(() => this.page.call("stop", { conversation: this.conversation }));
+  }
+
+  answerNow() {
+    return this.page.attempt(() =>
+      this.page.call("answer_now", { conversation: this.conversation }),
+    );
   }
 
   keepAddress() {

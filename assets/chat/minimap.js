@@ -42,11 +42,11 @@ export class Minimap {
 
   /** At most four times a second, and only while it is seen. */
   request() {
-    if (this.waiting || getComputedStyle(this.strip).display === "none") return;
+    if (this.waiting) return;
     this.waiting = true;
     setTimeout(() => {
       this.waiting = false;
-      this.draw();
+      if (getComputedStyle(this.strip).display !== "none") this.draw();
     }, 250);
   }
 
@@ -56,9 +56,10 @@ export class Minimap {
     if (!rows) return;
     const replies = [...this.transcript.messages.values()]
       .filter(({ reply }) => reply)
-      .map(({ body, reply }) => ({
-        top: body.offsetTop,
-        bottom: body.offsetTop + body.offsetHeight,
+      .map(({ element, reply }) => ({
+        // Of the message: asking for what is inside lays out all that is out of sight.
+        top: element.offsetTop,
+        bottom: element.offsetTop + element.offsetHeight,
         tokens: reply.source.tokens,
       }));
     const levels = rowsOf(replies, this.scroller.scrollHeight, rows).map(levelOf);

@@ -4,7 +4,7 @@
    always moving forward, so every character knows its token. */
 
 import { visibleInText } from "../shared/format.js";
-import { DRAFTER, joint, KIND, REJECTED, TARGET_P } from "../shared/wire.js";
+import { DRAFTER, isGiven, joint, KIND, REJECTED, TARGET_P } from "../shared/wire.js";
 import { levelOf } from "./levels.js";
 
 const ENTITY = /&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|(\w{2,8}));/gi;
@@ -148,7 +148,8 @@ export function tokenSpan(source, index) {
   const token = source.tokens[index];
   const span = document.createElement("span");
   const slot = token[DRAFTER] === null ? "none" : token[DRAFTER] % DRAFTER_SLOTS;
-  span.className = `token ${KIND_CLASS[token[KIND]]} drafter-${slot} ${levelOf(token[TARGET_P])}`;
+  const kind = isGiven(token) ? "plain given" : KIND_CLASS[token[KIND]];
+  span.className = `token ${kind} drafter-${slot} ${levelOf(token[TARGET_P])}`;
   span.dataset.index = index;
   return span;
 }

@@ -29,12 +29,14 @@ export function placeIn(scroller, messages) {
 export function focusIn(list) {
   const focused = document.activeElement;
   const at = [...list.children].findIndex((message) => message.contains(focused));
-  const label = focused?.getAttribute("aria-label");
+  const label = focused && nameOf(focused);
   return () => {
     const message = list.children[at];
     if (!message || focused.isConnected) return;
     const usable = [...message.querySelectorAll("[tabindex], button:not(:disabled)")];
-    const same = usable.find((one) => one.getAttribute("aria-label") === label);
+    const same = usable.find((one) => nameOf(one) === label);
     (same ?? usable[0])?.focus({ preventScroll: true });
   };
 }
+
+const nameOf = (element) => element.getAttribute("aria-label") ?? element.textContent;

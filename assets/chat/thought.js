@@ -1,7 +1,7 @@
 /* What a model thought before its answer: a closed fold with its last line, its tokens inside.
 
-   Thoughts are the wire tokens that details.reasoning names, {from, to, seconds}; all others are the
-   answer's. */
+   Thoughts are the wire tokens that details.reasoning names, {from, to, seconds, ended}; all others
+   are the answer's. */
 
 import { h, setText } from "../shared/dom.js";
 import { count, seconds } from "../shared/format.js";
@@ -9,6 +9,11 @@ import { Reply } from "./reply.js";
 
 const LAST = 200; // characters of the last line
 const LABEL = "Thoughts. Left and right arrow keys walk through their tokens.";
+
+const ENDINGS = new Map([
+  ["budget", ", ended by the budget"],
+  ["asked", ", ended by you"],
+]);
 
 /** The tokens of a reply, `at` and on, as thought and answer. */
 export function parted(tokens, at, reasoning) {
@@ -21,24 +26,29 @@ export function parted(tokens, at, reasoning) {
   };
 }
 
+const ANSWER_NOW = "Answer now";
+
 export class Thought {
-  /** resized: called when it was drawn. */
-  constructor(view, resized) {
+  /** resized: called when it was drawn. answerNow: asks for the end of the thought. */
+  constructor(view, resized, answerNow = () => {}) {
     this.name = h("span", { class: "thought-name" }, "Thinking…");
     this.figures = h("span", { class: "thought-figures" });
     this.line = h("span", { class: "thought-line", "aria-hidden": "true" });
-    const summary = h("summary", {}, this.name, " ", this.figures, this.line);
+    this.summary = h("summary", {}, this.name, " ", this.figures, this.line);
     this.body = h("div", {
       class: "reply-body thought-body",
       tabindex: "0",
       role: "group",
       "aria-label": LABEL,
     });
-    this.element = h("details", { class: "thought" }, summary, this.body);
+    this.isText = false;
+    this.fold = h("details", { class: "thought-fold" }, this.summary, this.body);
+    this.ender = enderOf(answerNow);
+    this.element = h("div", { class: "thought" }, this.fold, this.ender);
     this.reply = new Reply(this.body, view);
     this.reply.afterDraw = resized;
-    this.element.addEventListener("toggle", () => {
-      if (this.element.open) this.reply.redraw();
+    this.fold.addEventListener("toggle", () => {
+      if (this.fold.open) this.reply.redraw();
     });
   }
 
@@ -46,9 +56,14 @@ export class Thought {
     return this.reply.source;
   }
 
+  /** How many of the reply's tokens it holds: none, where another program kept it as text. */
+  get count() {
+    return this.isText ? 0 : this.source.tokens.length;
+  }
+
   /** While the fold is closed nothing is drawn of its text but the last line. */
   push(tokens, reasoning) {
-    if (this.element.open) this.reply.push(tokens);
+    if (this.fold.open) this.reply.push(tokens);
     else this.source.push(tokens);
     this.element.toggleAttribute("hidden", !this.source.text.trim());
     if (!this.line.parentNode) this.goOn();
@@ -61,25 +76,53 @@ export class Thought {
   goOn() {
     setText(this.name, "Thinking…");
     this.figures.after(this.line);
+    this.ender.removeAttribute("aria-disabled");
+    setText(this.ender, ANSWER_NOW);
+    this.element.append(this.ender);
   }
 
   /** The answer has begun, or there will be none. */
   end(reasoning) {
-    setText(this.name, `Thought for ${seconds(reasoning.seconds)}`);
+    if (this.isText) return;
+    setText(
+      this.name,
+      `Thought for ${seconds(reasoning.seconds)}${ENDINGS.get(reasoning.ended) ?? ""}`,
+    );
     setText(this.figures, `· ${count(this.source.tokens.length)} tokens`);
+    this.close();
+  }
+
+  /** Nothing comes any more: what belongs to thinking goes, and the focus stays in the fold. */
+  close() {
     this.line.remove();
+    const hadFocus = document.activeElement === this.ender;
+    this.ender.remove();
+    if (hadFocus) this.summary.focus();
   }
 
   /** Thoughts that another program kept as text: who wrote their tokens is not known. */
   showText(text) {
+    this.isText = true;
     this.push([[text, "p", null, null, null, null]], { seconds: 0 });
     setText(this.name, "Thoughts");
     setText(this.figures, "");
-    this.line.remove();
+    this.close();
   }
 
   setView(view) {
-    if (this.element.open) this.reply.setView(view);
+    if (this.fold.open) this.reply.setView(view);
     else this.reply.view = view;
   }
+}
+
+/** It can be pressed once; it keeps the focus, which a disabled button would lose. */
+function enderOf(answerNow) {
+  const button = h("button", { type: "button", class: "quiet-button answer-now" }, ANSWER_NOW);
+  button.addEventListener("click", () => {
+    if (button.getAttribute("aria-disabled") === "true") return;
+    button.setAttribute("aria-disabled", "true");
+    setText(button, "Ending the thought…");
+    answerNow();
+  });
+  return button;
 }

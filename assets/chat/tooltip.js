@@ -9,14 +9,16 @@ import {
   DEPTH,
   DRAFT_Q,
   DRAFTER,
+  isGiven,
   KIND,
   REJECTED,
   TARGET_P,
   TEXT,
 } from "../shared/wire.js";
-import { KINDS, REJECTED_MEANING } from "./words.js";
+import { GIVEN, KINDS, REJECTED_MEANING, UNRECORDED } from "./words.js";
 
 const GAP = 8;
+const PART = "(part of a character)";
 
 export class Tooltip {
   /** tokenOf(element): { token, drafters, rejected } of a token or ghost element, or null.
@@ -34,7 +36,12 @@ export class Tooltip {
     area.addEventListener("click", (event) => this.showFor(event.target));
     area.addEventListener("keydown", (event) => this.onKey(event));
     area.addEventListener("focusout", () => this.hide());
-    area.addEventListener("scroll", () => this.hide(), { passive: true });
+    area.addEventListener("scroll", () => this.scrolled(), { passive: true });
+  }
+
+  /** The scrolling that brought a token into view may be told of after its tooltip has come. */
+  scrolled() {
+    if (this.area.scrollTop !== this.shownAt) this.hide();
   }
 
   showFor(target) {
@@ -51,6 +58,7 @@ export class Tooltip {
     const copied = found.rejected ? null : this.thread?.show(found);
     this.tip.replaceChildren(...describe({ ...found, copied }));
     this.tip.hidden = false;
+    this.shownAt = this.area.scrollTop;
     this.place(element.getClientRects()[0] ?? element.getBoundingClientRect());
   }
 
@@ -80,6 +88,7 @@ export class Tooltip {
     const body = event.target.closest?.(".reply-body");
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (event.key === "Escape") this.hide();
+    if (event.altKey || event.ctrlKey || event.metaKey) return; // other keys than the arrows alone
     if (!body || !step || event.target !== body) return;
     event.preventDefault();
     const tokens = [...body.querySelectorAll(".token")];
@@ -101,6 +110,7 @@ function factsOf(token, rejected, number) {
     return {
       kind: "ghost",
       word: "rejected",
+      unseen: PART,
       meaning: REJECTED_MEANING,
       text,
       drafter,
@@ -110,10 +120,12 @@ function factsOf(token, rejected, number) {
       branch: branchOf(token[REJECTED], number),
     };
   }
+  const { name, meaning, unseen = PART } = wordsOf(token);
   return {
     kind: token[KIND],
-    word: KINDS[token[KIND]].name,
-    meaning: KINDS[token[KIND]].meaning,
+    word: name,
+    meaning,
+    unseen,
     text: token[TEXT],
     drafter: token[DRAFTER],
     p: token[TARGET_P],
@@ -121,6 +133,11 @@ function factsOf(token, rejected, number) {
     depth: token[DEPTH],
     tried: token[REJECTED],
   };
+}
+
+function wordsOf(token) {
+  if (isGiven(token)) return GIVEN;
+  return token[KIND] === "p" && token[TARGET_P] === null ? UNRECORDED : KINDS[token[KIND]];
 }
 
 const pathText = (path) => path.map((one) => visible(one[TEXT])).join("");
@@ -137,7 +154,7 @@ function describe({ token, drafters, rejected, number, copied }) {
   if (facts.tried) rows.push(["rejected here", branches(facts.tried).map(pathText).join("  |  ")]);
   const list = h("dl");
   for (const [name, value] of rows) list.append(h("dt", {}, name), h("dd", {}, String(value)));
-  const text = visible(facts.text) || "(part of a character)";
+  const text = visible(facts.text) || facts.unseen;
   const word = h("span", { class: `mark ${facts.kind}` }, facts.word);
   const meaning = h("p", { class: "tip-meaning" }, facts.meaning);
   const asks = facts.tried ? h("p", { class: "tip-asks" }, "Click: what it almost said") : null;

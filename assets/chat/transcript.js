@@ -15,14 +15,16 @@ const NEAR_END = 48;
 const AT_END = 1;
 
 export class Transcript {
-  /** actions: { regenerate, goOn, edit, editReply, select, fork, compare, remove, showFigures, replay, newChat,
-      openSettings, trim, canTrim, saveAgain } */
+  /** actions: { regenerate, goOn, edit, editReply, select(id), which resolves to true when it was done, fork,
+      compare, remove, showFigures, replay, newChat, openSettings, trim, canTrim, saveAgain, answerNow } */
   constructor({ scroller, list, toEnd }, actions) {
     this.scroller = scroller;
     this.list = list;
     this.toEnd = toEnd;
     this.actions = actions;
     this.messages = new Map();
+    this.setAside = new Map();
+    this.wanted = null;
     this.view = "rendered";
     this.atEnd = true;
     this.top = 0;
@@ -44,24 +46,49 @@ export class Transcript {
     entry.switcher.go(by);
   }
 
+  /** Another version; the next step goes on from it, though it is not drawn yet. */
+  async select(id) {
+    this.wanted = id;
+    const went = await this.actions.select(id);
+    if (!went && this.wanted === id) this.wanted = null;
+  }
+
+  newSwitcher(id) {
+    return new VersionSwitcher(id, {
+      choose: (other) => this.select(other),
+      wanted: () => this.wanted,
+    });
+  }
+
   /** What was drawn of them stays, with where the user is in it. stays: of the same conversation. */
   draw(messages, stays = false) {
     const goBack = stays ? this.placeInView() : null;
     const refocus = focusIn(this.list);
     const before = new Map(this.messages);
     this.messages.clear();
+    if (messages.some(({ id }) => id === this.wanted) || !stays) this.wanted = null;
     for (const message of messages) {
-      const known = before.get(message.id);
-      if (known?.isEditing || known?.isSame(message)) this.messages.set(message.id, known);
-      else if (message.role === "user")
-        this.addUser(message.id, message.content, message.versions, message.files);
-      else this.drawReply(message);
-      this.messages.get(message.id).switcher.show(message.versions);
+      const known = before.get(message.id) ?? this.setAside.get(message.id);
+      const isSame = known?.isEditing || known?.isSame(message);
+      const entry = isSame ? known : this.made(message);
+      this.messages.set(message.id, entry);
+      entry.switcher.show(message.versions);
     }
+    this.keepForms(before.values());
     arrange(this.list, this.elements);
     refocus();
     if (goBack) goBack();
     else this.scrollToEnd();
+  }
+
+  /** A message that is being edited keeps its form for when its path is shown again. */
+  keepForms(entries) {
+    for (const entry of entries) {
+      if (entry.isEditing) this.setAside.set(entry.id, entry);
+    }
+    for (const [id, entry] of this.setAside) {
+      if (!entry.isEditing || this.messages.has(id)) this.setAside.delete(id);
+    }
   }
 
   get elements() {
@@ -87,15 +114,18 @@ export class Transcript {
     this.list.setAttribute("aria-busy", String(stale));
   }
 
-  drawReply(message) {
-    const entry = this.addReply(message.id, message.details, message.versions);
+  /** Drawn complete, for a place that it does not have yet: no layout is asked for until all are. */
+  made({ id, role, content, files, ...message }) {
+    if (role === "user") return this.newUser(id, content, files);
+    const entry = this.makeReply(id, message.details);
     entry.hasIds = message.has_ids;
     if (message.reasoning) this.fold(entry).showText(message.reasoning);
     const answer = this.pushThought(entry, message.tokens, 0, message.details.reasoning);
     entry.reply.source.push(answer);
     entry.reply.redraw();
     if (message.streaming) this.setStreaming(entry, true);
-    else this.end(message.id, message.details);
+    else this.complete(entry, message.details);
+    return entry;
   }
 
   get last() {
@@ -104,9 +134,13 @@ export class Transcript {
 
   addUser(id, text, versions, files) {
     if (this.messages.has(id)) return;
-    this.add(new UserMessage(id, text, this.actions, files));
+    this.add(this.newUser(id, text, files));
     this.messages.get(id).switcher.show(versions);
     this.scrollToEnd();
+  }
+
+  newUser(id, text, files) {
+    return new UserMessage(id, text, { ...this.actions, switcher: this.newSwitcher(id) }, files);
   }
 
   add(message) {
@@ -117,6 +151,13 @@ export class Transcript {
   addReply(id, details, versions) {
     const known = this.messages.get(id);
     if (known) return known;
+    const entry = this.makeReply(id, details);
+    this.add(entry);
+    entry.switcher.show(versions);
+    return entry;
+  }
+
+  makeReply(id, details) {
     const body = h("div", {
       class: "reply-body",
       tabindex: "0",
@@ -128,14 +169,11 @@ export class Transcript {
     const footer = h("footer", { class: "reply-footer" });
     const element = h("article", { class: "message reply", "aria-label": "Reply" });
     element.append(body, progress, notes, footer);
-    this.list.append(element);
     const entry = { id, role: "assistant", element, body, progress, notes, footer, details };
     entry.isSame = (message) => isSameReply(entry, message);
-    entry.switcher = new VersionSwitcher(id, (other) => this.actions.select(other));
-    entry.switcher.show(versions);
+    entry.switcher = this.newSwitcher(id);
     entry.reply = new Reply(body, this.view);
     entry.reply.afterDraw = () => this.keepEnd();
-    this.messages.set(id, entry);
     return entry;
   }
 
@@ -177,13 +215,14 @@ export class Transcript {
     if (thought.length) {
       this.fold(entry).push(thought, reasoning);
     }
-    if (answer.length) entry.thought?.end(reasoning ?? entry.details.reasoning);
+    const told = reasoning ?? entry.details.reasoning;
+    if (answer.length && told) entry.thought?.end(told);
     return answer;
   }
 
   fold(entry) {
     if (!entry.thought) {
-      entry.thought = new Thought(this.view, () => this.keepEnd());
+      entry.thought = new Thought(this.view, () => this.keepEnd(), this.actions.answerNow);
       entry.body.before(entry.thought.element);
     }
     return entry.thought;
@@ -218,13 +257,17 @@ export class Transcript {
   end(id, details) {
     const entry = this.messages.get(id);
     if (!entry) return;
+    this.complete(entry, details);
+    this.keepEnd();
+  }
+
+  complete(entry, details) {
     entry.details = details;
     this.setStreaming(entry, false);
     if (details.reasoning) entry.thought?.end(details.reasoning);
     if (/^ {0,3}\[[^\]]+\]:/m.test(entry.reply.source.text)) entry.reply.redraw();
     entry.notes.replaceChildren(...notesOf(entry, this.actions));
     entry.footer.replaceChildren(...footerOf(entry, this.actions));
-    this.keepEnd();
   }
 
   /** Another path begins below this message, null for the first one. */
@@ -234,6 +277,7 @@ export class Transcript {
       if (below) {
         entry.element.remove();
         this.messages.delete(entry.id);
+        this.keepForms([entry]);
       }
       below ||= entry.id === id;
     }
@@ -314,11 +358,18 @@ export class Transcript {
 /** Nothing has been written of it since it was drawn, and it has ended. */
 function isSameReply(entry, { tokens, streaming, details }) {
   if (entry.streaming || streaming || entry.isEditing) return false;
-  const drawn = JSON.stringify(entry.details);
-  return tokens.length === known(entry) && JSON.stringify(details) === drawn;
+  return tokens.length === known(entry) && inOrder(details) === inOrder(entry.details);
+}
+
+/** As text that does not depend on the order of the names. */
+function inOrder(details) {
+  const isTable = (value) => value && typeof value === "object" && !Array.isArray(value);
+  return JSON.stringify(details, (_, value) =>
+    isTable(value) ? Object.fromEntries(Object.entries(value).sort()) : value,
+  );
 }
 
 /** How many tokens of a reply have arrived. */
 function known({ reply, thought }) {
-  return reply.source.tokens.length + (thought?.source.tokens.length ?? 0);
+  return reply.source.tokens.length + (thought?.count ?? 0);
 }

@@ -4,19 +4,18 @@ import { copyText, h, iconButton } from "../shared/dom.js";
 import { sentFiles } from "./attachments.js";
 import { editForm } from "./editform.js";
 import { menuButton } from "./messagemenu.js";
-import { VersionSwitcher } from "./versions.js";
 import { markLanguage } from "./rendering/language.js";
 
 export class UserMessage {
-  /** actions: { edit(id, text), which resolves to true when the new text was taken, select(id),
-      fork(id), remove(id) } */
+  /** actions: { edit(id, text), which resolves to true when the new text was taken, fork(id),
+      remove(id), switcher: of its versions } */
   constructor(id, text, actions, files) {
     this.id = id;
     this.role = "user";
     this.text = text;
     this.actions = actions;
     this.body = h("div", { class: "user-text", dir: "auto" }, text);
-    this.switcher = new VersionSwitcher(id, (other) => actions.select(other));
+    this.switcher = actions.switcher;
     markLanguage(this.body, text);
     this.buttons = h(
       "div",

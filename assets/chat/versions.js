@@ -2,11 +2,12 @@
 
 import { h } from "../shared/dom.js";
 
-/** Shows itself where there are several. choose(id) shows another version. */
+/** Shows itself where there are several. page: { choose(id), which shows another version, wanted(): the
+    one that was chosen last and is not drawn yet, or null }. */
 export class VersionSwitcher {
-  constructor(id, choose) {
+  constructor(id, page) {
     this.id = id;
-    this.choose = choose;
+    this.page = page;
     this.versions = [id];
     this.earlier = this.step("‹", "Version before", -1);
     this.later = this.step("›", "Next version", 1);
@@ -39,9 +40,10 @@ export class VersionSwitcher {
 
   /** True if there is such a version. */
   go(by) {
-    const wanted = this.versions[this.at + by];
+    const from = this.versions.indexOf(this.page.wanted());
+    const wanted = this.versions[(from < 0 ? this.at : from) + by];
     if (wanted === undefined) return false;
-    this.choose(wanted);
+    this.page.choose(wanted);
     return true;
   }
 }

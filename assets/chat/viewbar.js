@@ -76,7 +76,6 @@ export class ViewBar {
       (theme === "system" && matchMedia("(prefers-color-scheme: dark)").matches);
     document.documentElement.dataset.theme = dark ? "dark" : "light";
     document.body.classList.toggle("dark", dark);
-    this.theme.querySelector(".label").textContent = theme[0].toUpperCase() + theme.slice(1);
     this.theme.title = `Theme: ${theme}`;
     this.theme.setAttribute("aria-label", this.theme.title);
   }

@@ -19,6 +19,19 @@ export const KINDS = {
   p: { name: "plain", meaning: "Written by the target alone, in a round without a draft." },
 };
 
+/** Of tokens that were given, see shared/wire.js. */
+export const GIVEN = {
+  name: "given",
+  meaning: "Written without asking the model: the end of the thought.",
+  unseen: "(a marker)",
+};
+
+/** Of text without a record: edited by the user, or of another program. */
+export const UNRECORDED = {
+  name: "text",
+  meaning: "Edited by you, or from another program: how it was written is not known.",
+};
+
 export const REJECTED_MEANING = "A draft that the target did not keep. It is no part of the text.";
 
 export const LEGEND = [

@@ -47,7 +47,7 @@ const PATHS = {
   folder: "M3 7h6l2 2h10v10H3z",
   persona: "M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM4 20c1-4 4-6 8-6s7 2 8 6",
   chevron: "M6 9l6 6 6-6",
-  more: "M5 12h.01M12 12h.01M19 12h.01",
+  more: "M4 12h2M11 12h2M18 12h2",
 };
 
 export function icon(name) {

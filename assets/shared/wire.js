@@ -12,6 +12,12 @@ export const REJECTED = 6;
 /** Of a rejected draft: the place, among those of its token, of the one it follows. */
 const FOLLOWS = 5;
 
+/** Given to the reply, not drawn: a token of the marker that ends a thought. Text that was not
+    written by a model here has no p either. */
+export function isGiven(token) {
+  return token[KIND] === "p" && token[TARGET_P] === null && token[TEXT] === "";
+}
+
 /** The drafts that lead to number `number` of `rejected`, and that one itself. */
 export function branchOf(rejected, number) {
   const branch = [];

@@ -15,7 +15,8 @@ halved or doubled, of ratios the logarithm. Constants that decide about no draft
 
 Beside their use stay numbers that are structure: bins of confidence and of depth
 (acceptance_estimator), cells of the plan's table (draft_plan), lengths that are shown (advice),
-the stored formats (drafting_memory, speed_record), and quantiles (speedup).
+the stored formats (drafting_memory, speed_record), quantiles (speedup), and when the figure of a
+reply is told (payoff).
 """
 
 from __future__ import annotations

@@ -34,4 +34,5 @@ class AbortFlag:
 
 
 class PassAborted(StopRequested):
-    """A pass was stopped by the abort flag; the cache is back at its state before the pass."""
+    """A pass was stopped by the abort flag; the cache is back at its state before the pass,
+    or where a recurrent state cannot go back, at an earlier one."""

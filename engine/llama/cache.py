@@ -10,17 +10,20 @@ from collections.abc import Sequence
 from llama_cpp import llama_cpp as native
 
 from engine.data.errors import NativeError
+from engine.llama.kept_state import KeptState
 
 _TEXT = 0
 
 
 class KvCache:
-    """window: of sliding-window attention, 0 for none. can_truncate: False if it cannot go back."""
+    """window: of sliding-window attention, 0 for none. can_truncate: False if it cannot go back.
+    kept: a state to go back to where it cannot be cut."""
 
     def __init__(self, memory: object, window: int) -> None:
         self._memory = memory
         self._window = window
         self.can_truncate = True
+        self.kept: KeptState | None = None
         self.tokens: list[int] = []
 
     def common(self, tokens: Sequence[int]) -> int:
@@ -52,12 +55,30 @@ class KvCache:
             return True
         if not self.remove(_TEXT, length):
             return False
-        del self.tokens[length:]
+        self._went_back(length)
         return True
+
+    def go_back(self, most: int) -> bool:
+        """To the kept state, if that is of no more than `most` tokens. The cache must be cleared
+        where this fails."""
+        kept = self.kept
+        if kept is None or not 0 < kept.length <= most:
+            return False
+        if not kept.restore() or not self.remove(_TEXT, kept.length):
+            return False
+        self._went_back(kept.length)
+        return True
+
+    def _went_back(self, length: int) -> None:
+        del self.tokens[length:]
+        if self.kept is not None:
+            self.kept.cut(length)
 
     def clear(self) -> None:
         native.llama_memory_clear(self._memory, True)
         self.tokens.clear()
+        if self.kept is not None:
+            self.kept.clear()
 
     def remove(self, sequence: int, start: int) -> bool:
         """Cells of a sequence from position `start` on, whatever `tokens` says."""

@@ -16,6 +16,7 @@ from engine.data.errors import IncompatiblePairError, NativeError
 from engine.data.widths import WidthClass
 from engine.llama.abort import AbortFlag, PassAborted
 from engine.llama.cache import KvCache
+from engine.llama.kept_state import KeptState
 from engine.llama.layers import FINAL_STATE, LayerInputs, PassListener, open_layer_inputs
 from engine.llama.model import Model
 from engine.llama.native_context import PREFILL_CHUNK, BatchSize, NativeContext, NoRoom, base_params
@@ -103,6 +104,9 @@ class Context(NativeContext):
                 "no drafter that reads them can be used"
             )
         self._cache.can_truncate = self._probe_truncation()
+        if model.has_recurrent_state:
+            step = PREFILL_CHUNK if options.exact is not None else 1
+            self._cache.kept = KeptState(self.handle, step)
 
     def _params(self, params: native.llama_context_params, recurrent: bool) -> object:
         options = self.options
@@ -170,23 +174,42 @@ class Context(NativeContext):
 
     # Cutting back
 
-    def reuse(self, tokens: Sequence[int]) -> int:
-        """Keeps the longest common prefix with `tokens` and drops the rest; returns its length."""
+    def reuse(self, tokens: Sequence[int], begun: int = 0) -> int:
+        """Keeps the longest common prefix with `tokens` that it can go back to and drops the rest;
+        returns its length. begun: how many of the tokens are of a reply that goes on."""
         cache = self._cache
         if self.options.max_leaves > 1:  # a round that failed may have left its tree
             cache.drop_branches()
-        common = cache.common(tokens)
-        if self.options.exact is not None and self.model.has_recurrent_state:
-            # How far such a state goes back depends on the passes that made it.
-            common = common if common == len(cache.tokens) else 0
+        self._go_back(cache.common(tokens))
+        if cache.kept is not None:
+            cache.kept.aim(len(tokens) - begun)
+        return len(self.tokens)
+
+    def _go_back(self, length: int) -> None:
+        """To so many tokens, or as near to them as it can."""
+        cache = self._cache
         if self.listener is not None:
-            common = min(common, self.listener.cut(common))
-        if common < len(cache.tokens) and not cache.may_cut_to(common):
-            common = 0
-        if common == 0 or not cache.cut(common):
+            length = min(length, self.listener.cut(length))
+        if length > 0 and self._may_cut_to(length) and cache.cut(length):
+            return
+        self._go_to_kept(length)
+
+    def _go_to_kept(self, most: int) -> None:
+        """To the kept state, if that is of no more than `most` tokens, or to nothing."""
+        cache = self._cache
+        if not cache.go_back(most) or not self._is_followed(len(cache.tokens)):
             self.clear()
-            return 0
-        return common
+
+    def _may_cut_to(self, length: int) -> bool:
+        if length == len(self.tokens):
+            return True
+        if self.options.exact is not None and self.model.has_recurrent_state:
+            return False  # how far such a state goes back depends on the passes that made it
+        return self._cache.may_cut_to(length)
+
+    def _is_followed(self, length: int) -> bool:
+        """Whether the listener can go on from there."""
+        return self.listener is None or self.listener.cut(length) == length
 
     def truncate(self, length: int) -> None:
         """Drops every cached token from `length` on; NativeError when the cache refuses."""
@@ -203,10 +226,12 @@ class Context(NativeContext):
         """Appends tokens whose logits nobody reads, at most PREFILL_CHUNK at once."""
         if len(tokens) > PREFILL_CHUNK:
             raise ValueError("feed takes one chunk at a time")
-        start = len(self.tokens)
-        self._append(tokens, outputs=len(tokens) if self._feeds_outputs else 0)
-        if self.listener is not None:
-            self.listener.fed(start, tokens)
+        kept, start = self._cache.kept, len(self.tokens)
+        for part in [tokens] if kept is None else kept.passes(start, tokens):
+            start = len(self.tokens)
+            self._append(part, outputs=len(part) if self._feeds_outputs else 0)
+            if self.listener is not None:
+                self.listener.fed(start, part)
 
     def extend(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         """Appends tokens and returns their logits [len(tokens), vocabulary]."""
@@ -296,7 +321,7 @@ class Context(NativeContext):
     def _drop_pass(self) -> None:
         """Forgets a tree, or what an aborted pass left behind."""
         if not self._cache.drop_pass():
-            self.clear()
+            self._go_to_kept(len(self.tokens))
 
 
 def _branch_through(proposal: Proposal, node: int) -> int:

@@ -88,6 +88,7 @@ def estimate(plan: ModelPlan, context_length: int) -> MemoryEstimate:
     buffers = _buffer_bytes(plan, context)
     share = _device_share(info, plan.gpu_layers)
     device = int((weights + kv + states) * share) + (buffers if share else 0)
+    states += _kept_bytes(plan)
     host = weights + kv + states + buffers - device
     return MemoryEstimate(info.name, context, weights, kv, states, buffers, host, device)
 
@@ -114,6 +115,11 @@ def _state_bytes(plan: ModelPlan) -> int:
     info = plan.info
     copies = 1 + ROLLBACK if info.keeps_states else 1
     return STATE_BYTES * copies * sum(info.state_values[_layers(plan)])
+
+
+def _kept_bytes(plan: ModelPlan) -> int:
+    """Of the state that is kept before a prompt's end, see engine.llama.kept_state."""
+    return 0 if plan.nextn else STATE_BYTES * sum(plan.info.state_values[_layers(plan)])
 
 
 def _layers(plan: ModelPlan) -> slice:

@@ -27,6 +27,8 @@ class RunHandle(Protocol):
 
     def cancel(self) -> None: ...
 
+    def answer_now(self) -> None: ...
+
 
 class ModelHolder(Protocol):
     """Has models in memory, or will have them again."""

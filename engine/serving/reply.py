@@ -56,7 +56,7 @@ class Reply:
         wanted = self.context_tokens[:-1]
         if not self._request.reuse:
             context.clear()
-        self._reused = context.reuse(wanted)
+        self._reused = context.reuse(wanted, begun=len(self._request.continuation))
         vocabulary = context.model.vocabulary_identity
         yield PromptProgress(self._reused, len(wanted), self._reused, vocabulary)
         for start in range(self._reused, len(wanted), PREFILL_CHUNK):

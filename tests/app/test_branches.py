@@ -150,6 +150,14 @@ def test_versions_are_compared_with_their_figures(page: Page) -> None:
     assert all(one["details"]["stats"]["emitted"] == 20 and one["content"] for one in found)
 
 
+def test_each_role_is_changed_in_its_own_way(page: Page) -> None:
+    chat = begun(page)
+    user, reply = messages(page, chat)
+    assert "is a reply" in page.ask("edit", message=reply["id"], text="x")["error"]["message"]
+    assert "of yours" in page.ask("regenerate", message=user["id"])["error"]["message"]
+    assert messages(page, chat) == [user, reply]
+
+
 @pytest.mark.parametrize(
     "action", ["select", "versions", "subtree", "delete_message", "restore_message", "fork"]
 )

@@ -15,7 +15,8 @@ from app.token_ids import parsed_ids
 from engine.data.events import PromptProgress
 from engine.data.request import LoadRequest
 from tests.app.page_side import Page
-from tests.fakes_engine import MARKDOWN, TREE, FakeEngine, script, tokens_of
+from tests.fakes_engine import MARKDOWN, FakeEngine, script, tokens_of
+from tests.tree_script import TREE
 
 
 def reply(page: Page, conversation: int) -> dict[str, Any]:

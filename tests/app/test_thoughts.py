@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from app.conversations import Conversations
 from app.replies import LiveReply
 from app.settings import settings_from_json
-from app.thoughts import answer_of, thought_of
+from app.thoughts import LiveThought, answer_of, thought_of
 from engine.data.reasoning import Reasoning, ThoughtMarkers
 from engine.data.request import Message
 from engine.data.rounds import EmittedToken, RoundSeconds, RoundTrace
@@ -54,7 +55,7 @@ def test_a_reply_that_ends_in_its_thought_has_no_answer(tmp_path: Path) -> None:
     store = Conversations(tmp_path / "chats.sqlite")
     conversation = store.create("hello").id
     reply = LiveReply(store.start_reply(conversation), conversation, store, "Tiny")
-    for trace in thinking_script("hello")[:3]:
+    for trace in islice(thinking_script("hello"), 3):
         event = reply.take(trace) or {}
         assert event["reasoning"]["to"] == event["at"] + len(event["add"])
     reply.end("cancelled")
@@ -73,6 +74,40 @@ def test_a_reply_without_thoughts_says_nothing_of_them(tmp_path: Path) -> None:
     assert "reasoning" not in (reply.take(trace) or {})
     assert "reasoning" not in reply.end("eos")["details"]
     store.close()
+
+
+def test_the_user_ends_the_thought(page: Page, engine: FakeEngine) -> None:
+    """At once, wherever the reply is: the run may not be there yet, too."""
+    conversation = page.send("ponder hello, slowly")
+    assert page.ask("answer_now", conversation=conversation)["result"] is None
+    end = page.wait_for("end")[-1]
+    reasoning = end["details"]["reasoning"]
+    assert reasoning["ended"] == "asked"
+    (stored,) = page.ask("open", conversation=conversation)["result"]["messages"][1:]
+    given = stored["tokens"][reasoning["to"] - 3 : reasoning["to"]]
+    assert given == [["", "p", None, None, None, None]] * 3
+    assert (thought_of(stored["tokens"], stored["details"]) or "") != THOUGHT
+    page.ask("answer_now", conversation=conversation)  # nothing is written any more
+    page.ask("answer_now", conversation=12345)
+
+
+def told_of(*tokens: tuple[str, bool], is_asked: bool = False) -> Any:
+    """`ended` after a thought of such tokens: text, and whether it was given."""
+    thought, told = LiveThought(), None
+    thought.is_asked = is_asked
+    for text, forced in tokens:
+        emitted = EmittedToken(1, text, "plain", None, 1.0, None, None, "thought", forced=forced)
+        told = thought.add(RoundTrace(1, 1, (), (emitted,), RoundSeconds(0.0, 0.1, 0.0), False))
+    return (told or {}).get("ended")
+
+
+def test_what_ended_a_thought() -> None:
+    assert told_of(("so", False), ("", False)) is None
+    assert told_of(("so", False), ("", False), is_asked=True) is None
+    assert told_of(("so", False), ("", True), ("", True)) == "budget"
+    assert told_of(("so", False), ("", True), ("\n\n", False)) == "budget"
+    assert told_of(("so", False), ("", True), is_asked=True) == "asked"
+    assert told_of(("so", False), ("", True), ("on", False), ("", False)) is None
 
 
 @pytest.mark.parametrize(

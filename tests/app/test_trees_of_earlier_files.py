@@ -162,6 +162,25 @@ def test_a_message_whose_parent_is_lost_follows_the_one_before(path: Path) -> No
     assert shape(path, chat) == {"0": None, "1": "0", "3": "1", "another start": None}
 
 
+def test_a_message_whose_parent_is_lost_does_not_follow_a_deleted_one(path: Path) -> None:
+    """The next start empties the bin: what hung on something in it would be in the way."""
+    store = opened(path)
+    chat = store.create("x").id
+    question = store.add_user(chat, "question")
+    kept = store.add_reply(chat, question, "kept", [], {})
+    binned = store.add_reply(chat, question, "binned", [], {})
+    store.select(kept)
+    store.add_user(chat, "on")
+    store.delete(binned)
+    store.close()
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("delete from messages where content = 'kept'")
+        file.execute("pragma user_version = 1")
+    store = opened(path)
+    assert [one.content for one in store.messages(chat)] == ["question", "on"]
+    store.close()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="ends a process by a signal")
 @pytest.mark.parametrize("copied", [1, 40, 200])
 def test_a_start_that_is_killed_in_the_middle_is_made_up_for(path: Path, copied: int) -> None:

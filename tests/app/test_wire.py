@@ -6,7 +6,8 @@ import json
 
 from app.wire import WireEncoder, text_of
 from engine.data.rounds import EmittedToken, ProposedToken, RoundSeconds, RoundTrace
-from tests.fakes_engine import MARKDOWN, script, tree_script
+from tests.fakes_engine import MARKDOWN, script
+from tests.tree_script import tree_script
 
 SECONDS = RoundSeconds(0.1, 0.2, 0.0)
 

@@ -1,8 +1,8 @@
 """How long a chat of 500 replies takes to open: python -m tests.e2e.measure_open
 
 Replies of 200 tokens with Markdown. Prints the seconds from choosing the chat until all its
-messages are on the page, and the work of the page until then. No test: it measures the machine as
-much as the page.
+messages are on the page, and the page's work until then. No test: it measures the machine as much
+as the page.
 """
 
 from __future__ import annotations

@@ -51,6 +51,13 @@ def ask(page: Page, text: str, count: int = 1) -> Locator:
     return finished(page, count)
 
 
+def menu(page: Page, message: Locator, item: str) -> None:
+    """Choose something behind the button More of a message."""
+    message.hover()
+    message.get_by_role("button", name="More").click()
+    page.get_by_role("menuitem", name=item).click()
+
+
 def text_of(part: Locator) -> str:
     text: str = part.locator(".reply-body").evaluate("body => body.textContent")
     return text

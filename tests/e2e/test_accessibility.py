@@ -96,6 +96,14 @@ def test_states_of_a_reply(page: Page) -> None:
         page.keyboard.press("Control+.")
         finished(page, 5)
         look("stopped")
+        page.click("#new-chat")
+        send(page, "ponder slowly, 900 tokens of it")
+        answer_now = page.get_by_role("button", name="Answer now")
+        expect(answer_now).to_be_visible()
+        in_both_themes(page, look, "thinking")
+        answer_now.click()
+        finished(page, 1)
+        look("ended by the user")
 
 
 def test_versions(page: Page) -> None:
@@ -168,8 +176,6 @@ def test_results_of_the_lab(page: Page) -> None:
             page.get_by_role("button", name="Measure").click()
         expect(page.locator(".lab-table")).to_be_visible()
         in_both_themes(page, look, "measured")
-        page.get_by_role("tab").nth(1).click()
-        look("race")
 
 
 def test_narrow(page: Page) -> None:

@@ -76,7 +76,7 @@ def test_drop_on_the_list_tells_what_was_left_out(page: Page, watch: Watch) -> N
     drop(page, "#sidebar", "conversations.json", content)
     row = page.locator(".exchange-file", has_text="conversations.json").first
     expect(row).to_contain_text("Imported from ChatGPT: 1 chat, 2 messages.")
-    expect(row).to_contain_text("1 more are kept with them")
+    expect(row).to_contain_text("1 more came with them")
     expect(row.locator("li")).to_have_count(2)
     drop(page, "#exchange-dialog", "recipe.json", '{"pages": 3}')
     failed = page.locator(".exchange-file.failed", has_text="recipe.json")
@@ -84,7 +84,8 @@ def test_drop_on_the_list_tells_what_was_left_out(page: Page, watch: Watch) -> N
     refused(watch, 1)
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Rivers of Europe", exact=True).click()
-    expect(page.locator(".reply-body")).to_contain_text("The Rhine")
+    expect(page.locator(".reply-body:not(.thought-body)")).to_contain_text("The Rhine")
+    expect(page.locator(".thought summary")).to_contain_text("Thoughts")
     expect(page.locator(".note")).to_have_count(0)
     send(page, "go on, 15 tokens")
     assert text_of(finished(page, 2))

@@ -111,7 +111,8 @@ def test_tooltip_by_pointer_and_by_keyboard(page: Page) -> None:
     tip = page.locator("#tip")
     part.locator(".token.accepted.drafter-0, .token.accepted.drafter-1").first.hover()
     expect(tip).to_be_visible()
-    pattern = r"accepted\s+p \(target\)\s+[01]\.\d+\s+q \(drafter\)\s+(point mass|[01]\.\d+)\s+"
+    pattern = r"accepted\s+A drafter proposed[^\n]+\s+p \(target\)\s+[01]\.\d+\s+q \(drafter\)\s+"
+    pattern += r"(point mass|[01]\.\d+)\s+"
     assert re.search(pattern + r"drafter\s+(n-gram lookup|SmolLM2 Draft 30M)\s+draft position\s+\d",
                      tip.inner_text())  # fmt: skip
     part.locator(".ghost").first.hover()

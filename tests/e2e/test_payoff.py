@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.steps import ask, reload, reply
+from tests.e2e.steps import ask, menu, reload, reply
 
 pytestmark = pytest.mark.browser
 PAID = re.compile(
@@ -28,7 +28,7 @@ def test_figures_footer_and_replay_are_there_after_a_reload(page: Page) -> None:
     assert reply(page).locator(".reply-figures").inner_text() == before
     expect(tile).to_contain_text("saved")
 
-    reply(page).get_by_role("button", name="Replay how this reply was written").click()
+    menu(page, reply(page), "Replay how it was written")
     dialog, slider = page.locator("#replay-dialog"), page.locator("#replay-body input")
     tracks = dialog.locator(".replay-text")
     expect(tracks).to_have_count(2)
@@ -57,7 +57,7 @@ def test_without_motion_the_replay_goes_by_rounds_and_has_thoughts(page: Page) -
     page.emulate_media(reduced_motion="reduce")
     try:
         ask(page, "ponder hello")
-        reply(page).get_by_role("button", name="Replay how this reply was written").click()
+        menu(page, reply(page), "Replay how it was written")
         dialog, slider = page.locator("#replay-dialog"), page.locator("#replay-body input")
         step = dialog.get_by_role("button", name="Next round")
         step.click()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.steps import ask, reload, reply, send
+from tests.e2e.steps import ask, finished, reload, reply, send, setting
 from tests.fakes_engine import PLAIN, THOUGHT
 
 pytestmark = pytest.mark.browser
@@ -51,6 +51,33 @@ def test_while_it_streams_the_last_line_is_seen(page: Page) -> None:
     page.click("#stop")
     expect(summary).to_contain_text("Thought for")
     expect(reply(page).locator(".thought")).to_have_count(1)
+
+
+def test_answer_now(page: Page) -> None:
+    """By keyboard; the focus stays in the fold, whose tokens tell what ended it."""
+    send(page, "ponder slowly, hello")
+    part = reply(page)
+    button = part.get_by_role("button", name="Answer now")
+    button.focus()
+    page.keyboard.press("Enter")
+    part = finished(page)
+    expect(part.locator(".thought summary")).to_contain_text("ended by you")
+    expect(part.locator(".answer-now")).to_have_count(0)
+    expect(part.locator(".thought summary")).to_be_focused()
+    assert "little" not in (part.locator(".thought-body").text_content() or "")
+    expect(part.locator(".reply-body:not(.thought-body)")).to_have_text(PLAIN.strip())
+    page.keyboard.press("Enter")
+    page.get_by_role("radio", name="Tokens").click()
+    part.locator(".token.given").last.hover()
+    expect(page.locator("#tip")).to_contain_text("Written without asking the model")
+    reload(page)
+    expect(reply(page).locator(".thought summary")).to_contain_text("ended by you")
+
+
+def test_a_thought_that_its_budget_ended(page: Page) -> None:
+    setting(page, "thinking_budget", "4")
+    part = ask(page, "ponder hello")
+    expect(part.locator(".thought summary")).to_contain_text("ended by the budget")
 
 
 def test_what_can_be_set_is_what_the_template_has(page: Page) -> None:

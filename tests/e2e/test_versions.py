@@ -7,19 +7,13 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.shared_page import load, new_page
 from tests.e2e.sites import FakeSite
-from tests.e2e.steps import answered, ask, finished, reload, reply, send, text_of
+from tests.e2e.steps import answered, ask, finished, menu, reload, reply, send, text_of
 
 pytestmark = pytest.mark.browser
 
 
 def place(message: Locator) -> Locator:
     return message.locator(".version-place")
-
-
-def menu(page: Page, message: Locator, item: str) -> None:
-    message.hover()
-    message.get_by_role("button", name="More").click()
-    page.get_by_role("menuitem", name=item).click()
 
 
 def user(page: Page, number: int = -1) -> Locator:

@@ -23,7 +23,10 @@ STRUCTURE = {
     "advice": {"LENGTHS"},  # rows that are shown
     "drafting_memory": {"_VERSION"},  # of the stored format
     "speed_record": {"_OLD_REPLY", "_FURTHEST", "_TINY"},  # of the stored format; zero
-    "speedup": {"_WIDEST", "_NORMAL", "_POWER", "_FEW_DEGREES"},  # statistics
+    "payoff": {  # when a figure is told, and what is said of it
+        *("FEWEST_ROUNDS", "FEWEST_TOKENS", "_LEAST_DOUBT", "_MOST_OTHER", "_FEW_DRAFTS"),
+    },
+    "speedup": {"HURTS", "_WIDEST", "_NORMAL", "_POWER", "_FEW_DEGREES"},  # words; statistics
 }
 """Numbers that are no choice to be measured, beside their use."""
 

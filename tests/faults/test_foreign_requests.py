@@ -95,4 +95,4 @@ def test_nothing_is_reached_by_another_spelling(port: int, path: str) -> None:
 
 def test_the_page_itself_is_served(port: int) -> None:
     caller = Caller(port)
-    assert caller.ask("search", text="")["result"] == {"items": [], "more": False}
+    assert caller.ask("search", text="")["result"] == {"items": [], "more": False, "folders": []}

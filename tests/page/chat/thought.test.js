@@ -42,3 +42,40 @@ test("a fold with nothing in it is not shown", () => {
   thought.push(tokens("", "\n\n", ""), { from: 0, to: 3, seconds: 0.1 });
   assert.equal(thought.element.hasAttribute("hidden"), true);
 });
+
+test("the button is pressed once and goes with the thought, which tells what ended it", () => {
+  let asked = 0;
+  const thought = new Thought(
+    "rendered",
+    () => {},
+    () => (asked += 1),
+  );
+  thought.push(tokens("so"), { from: 0, to: 1, seconds: 2 });
+  const button = thought.element.querySelector(".answer-now");
+  button.click();
+  button.click();
+  assert.equal(asked, 1);
+  thought.end({ from: 0, to: 1, seconds: 2, ended: "asked" });
+  assert.equal(thought.element.querySelector(".answer-now"), null);
+  assert.match(thought.summary.textContent, /^Thought for 2(\.0)? s, ended by you/);
+  thought.end({ from: 0, to: 1, seconds: 2, ended: "budget" });
+  assert.match(thought.summary.textContent, /ended by the budget/);
+  thought.end({ from: 0, to: 1, seconds: 2, ended: "something else" });
+  assert.match(thought.summary.textContent, /^Thought for 2(\.0)? s ·/);
+});
+
+test("thoughts of another program have no button and no ending", () => {
+  const thought = new Thought("rendered", () => {});
+  thought.showText("so it goes");
+  assert.equal(thought.element.querySelector(".answer-now"), null);
+  assert.equal(thought.summary.textContent.trim(), "Thoughts");
+});
+
+test("thoughts that another program kept as text hold none of the reply's tokens", () => {
+  newPage();
+  const thought = new Thought("rendered", () => {});
+  thought.showText("It is wide.");
+  assert.equal(thought.count, 0);
+  assert.match(thought.element.textContent, /Thoughts/);
+  assert.equal(thought.element.querySelector(".thought-line"), null);
+});
