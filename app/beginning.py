@@ -51,7 +51,7 @@ def of_a_draft(message: StoredMessage, ids: TokenIds, token: int, ghost: int) ->
 
 
 def _rejected(message: StoredMessage, token: int) -> list[Any]:
-    wire = message.tokens[token] if token < len(message.tokens) else []
+    wire = message.tokens[token] if 0 <= token < len(message.tokens) else []
     if len(wire) < 7 or not isinstance(wire[6], list):
         raise BadOptionError(_NOT_THERE)
     return wire[6]
