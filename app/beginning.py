@@ -51,7 +51,7 @@ def of_a_draft(message: StoredMessage, ids: TokenIds, token: int, ghost: int) ->
 
 
 def _rejected(message: StoredMessage, token: int) -> list[Any]:
-    wire = message.tokens[token] if token < len(message.tokens) else []
+    wire = message.tokens[token] if 0 <= token < len(message.tokens) else []
     if len(wire) < 7 or not isinstance(wire[6], list):
         raise BadOptionError(_NOT_THERE)
     return wire[6]
@@ -69,6 +69,11 @@ def _path(rejected: Sequence[Any], ghost: int) -> list[int]:
     return path
 
 
+def _cut(thought: dict[str, Any], end: int) -> dict[str, Any]:
+    """It goes on, so that nothing has ended it."""
+    return {name: value for name, value in thought.items() if name != "ended"} | {"to": end}
+
+
 def _details_before(details: dict[str, Any], token: int, more: int) -> dict[str, Any]:
     kept: dict[str, Any] = {"model": "", "drafters": [], "notices": []}
     kept["drafters"] = list(details.get("drafters", ()))
@@ -84,6 +89,6 @@ def _details_before(details: dict[str, Any], token: int, more: int) -> dict[str,
         kept["copied"] = copied
     thought = details.get("reasoning")
     if isinstance(thought, dict) and thought["from"] < token:
-        end = thought["to"] if thought["to"] <= token else token + more
-        kept["reasoning"] = {**thought, "to": end}
+        is_whole = thought["to"] <= token
+        kept["reasoning"] = dict(thought) if is_whole else _cut(thought, token + more)
     return kept

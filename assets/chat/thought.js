@@ -26,6 +26,8 @@ export function parted(tokens, at, reasoning) {
   };
 }
 
+const ANSWER_NOW = "Answer now";
+
 export class Thought {
   /** resized: called when it was drawn. answerNow: asks for the end of the thought. */
   constructor(view, resized, answerNow = () => {}) {
@@ -74,6 +76,9 @@ export class Thought {
   goOn() {
     setText(this.name, "Thinking…");
     this.figures.after(this.line);
+    this.ender.removeAttribute("aria-disabled");
+    setText(this.ender, ANSWER_NOW);
+    this.element.append(this.ender);
   }
 
   /** The answer has begun, or there will be none. */
@@ -112,7 +117,7 @@ export class Thought {
 
 /** It can be pressed once; it keeps the focus, which a disabled button would lose. */
 function enderOf(answerNow) {
-  const button = h("button", { type: "button", class: "quiet-button answer-now" }, "Answer now");
+  const button = h("button", { type: "button", class: "quiet-button answer-now" }, ANSWER_NOW);
   button.addEventListener("click", () => {
     if (button.getAttribute("aria-disabled") === "true") return;
     button.setAttribute("aria-disabled", "true");

@@ -161,7 +161,9 @@ def test_a_version_from_a_rejected_draft_on(page: Page, engine: FakeEngine) -> N
     assert [texts[one] for one in asked[at:]] == chain
     assert sum(times[0] for times in other["details"]["rounds"]) == len(other["tokens"])
     assert "not there" in refused(page, "branch", message=first["id"], token=at, ghost=99)
-    assert "not there" in refused(page, "branch", message=first["id"], token=9999, ghost=0)
+    for number in (9999, -1):
+        answer = page.ask("branch", message=first["id"], token=number, ghost=0)
+        assert "error" in answer
 
 
 def test_every_ghost_of_a_long_reply_makes_the_version_it_names(

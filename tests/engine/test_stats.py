@@ -120,3 +120,14 @@ def test_the_json_object_has_the_published_keys() -> None:
     assert stats["by_drafter"] == {"model": {"proposed": 2, "accepted": 1}}
     assert stats["proposed_by_position"] == [1, 1]
     assert json.loads(json.dumps(Stats().to_json()))["acceptance_rate"] is None
+
+
+def test_two_parts_add_up_to_the_whole_and_come_back_from_json() -> None:
+    rounds = (chain_round(4, 4), chain_round(2, 0, "ngram"), chain_round(0, 0), chain_round(5, 2))
+    whole = counted(*rounds, prefill_seconds=3.0)
+    for cut in range(len(rounds) + 1):
+        first = counted(*rounds[:cut], prefill_seconds=2.0)
+        second = counted(*rounds[cut:], prefill_seconds=1.0)
+        assert first + second == whole
+        kept = Stats.from_json(json.loads(json.dumps(first.to_json())))
+        assert (kept + second).to_json() == whole.to_json()
