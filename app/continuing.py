@@ -8,6 +8,7 @@ from dataclasses import replace
 from app.asking import Asking
 from app.beginning import of_a_draft, of_itself
 from app.conversations import Conversations
+from app.exchange.wire_check import sound_details, sound_tokens
 from app.session import Session
 from app.stored_message import StoredMessage
 from app.token_ids import TokenIds, parsed_ids
@@ -67,15 +68,15 @@ class Continuing:
             raise BadOptionError("that message is gone; reload the page")
         if reply.role != "assistant" or reply.parent is None:
             raise BadOptionError("only a reply to a message can go on")
-        return reply, reply.parent
+        return replace(reply, details=sound_details(reply.details)), reply.parent
 
     def _ids(self, reply: StoredMessage) -> TokenIds:
         """Of this vocabulary."""
         ids = parsed_ids(self._store.ids_of(reply.id), len(reply.tokens))
-        if ids is None:
+        if ids is None or not sound_tokens(reply.tokens, reply.content, reply.details):
             raise BadOptionError(
-                "the tokens of that reply were not kept, because it is older, imported or edited: "
-                "write it again instead"
+                "the tokens of that reply were not kept, because it is older, imported, edited or "
+                "damaged: write it again instead"
             )
         target = self._asking.require_loaded()
         if target.vocabulary != ids.vocabulary:

@@ -120,6 +120,16 @@ def _is_payoff(value: Any) -> bool:
     return all_or_none and _is_number(value.get("plain")) and value["plain"] > 0
 
 
+def _are_runs(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, list)
+        and len(one) == 4
+        and all(_is_whole(number) for number in (one[0], one[1], one[3]))
+        and (one[2] is None or _is_whole(one[2]))
+        for one in value
+    )
+
+
 def _anything(value: Any) -> bool:
     return True
 
@@ -141,6 +151,7 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "stats": _is_stats,
     "payoff": _is_payoff,
     "rounds": are_rounds,
+    "copied": _are_runs,
     "seed": _is_whole,
     "prompt_tokens": _is_whole,
     "reused_prompt_tokens": _is_whole,

@@ -193,6 +193,19 @@ def test_every_ghost_of_a_long_reply_makes_the_version_it_names(
         assert len(ids) == at + steps
 
 
+@pytest.mark.parametrize(
+    "name", ["stats", "rounds", "copied", "reasoning", "payoff", "prompt_tokens", "seed"]
+)
+def test_damaged_details_cost_what_was_in_them(page: Page, name: str) -> None:
+    chat, half = begun(page)
+    store = page.services.chat.branches._store
+    damaged = json.dumps(half["details"] | {name: {"from": "x", "rounds": [[1, "x"]]}})
+    store.change("update messages set details = ? where id = ?", damaged, half["id"])
+    page.ask("continue", message=half["id"])
+    page.wait_for("end", 2)
+    assert len(reply(page, chat)["tokens"]) == 60
+
+
 def test_ids_outlive_a_crash(tmp_path: Path) -> None:
     path = tmp_path / "chats.sqlite"
     store = Conversations(path)
