@@ -5,17 +5,20 @@ What the system says before everything else is a setting of the conversation, no
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import json
 import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+from app.attachments.reading import safe_name
 from app.conversations import title_of
 from app.exchange.fields import seconds, table, text
-from app.exchange.tree import ChatTree, FoundChat, FoundMessage, Node, grown
+from app.exchange.tree import ChatFile, ChatTree, FoundChat, FoundMessage, Node, grown
 from app.exchange.wire_check import sound_details
 from app.stored_message import COLUMNS, StoredMessage, parsed_details, stored_message
 from app.thoughts import thought_of
@@ -68,7 +71,11 @@ def read_chat(connection: sqlite3.Connection, conversation: int) -> ChatTree | N
         return None
     title, updated, current, settings, details = found
     about, preface = parsed_details(details), text(parsed_details(settings).get("system"))
-    messages = [_found(stored_message(row), bool(preface)) for row in rows]
+    files = _read_files(connection, conversation)
+    messages = [
+        replace(_found(stored_message(row), bool(preface)), files=files.get(row[0], ()))
+        for row in rows
+    ]
     if preface:
         messages.insert(0, FoundMessage(_PREFACE, None, "system", preface))
     return grown(
@@ -123,7 +130,37 @@ def _write_nodes(
             (conversation, parent, *_columns(node)),
         )
         numbers[node.id] = int(row.lastrowid or 0)
+        _write_files(connection, numbers[node.id], node.files)
     return numbers
+
+
+def _write_files(connection: sqlite3.Connection, message: int, files: Sequence[ChatFile]) -> None:
+    """By what their text is: what a file says of its own sum could be that of another one."""
+    for place, file in enumerate(files):
+        content = sendable(file.text)
+        digest = hashlib.sha256(content.encode()).hexdigest()
+        connection.execute(
+            "insert or ignore into files (sha256, kind, bytes, text) values (?, ?, ?, ?)",
+            (digest, file.kind, file.bytes, content),
+        )
+        connection.execute(
+            "insert into attachments (message, place, name, sha256) values (?, ?, ?, ?)",
+            (message, place, safe_name(file.name), digest),
+        )
+
+
+def _read_files(connection: sqlite3.Connection, conversation: int) -> dict[int, list[ChatFile]]:
+    """By the number of the message."""
+    found: dict[int, list[ChatFile]] = defaultdict(list)
+    rows = connection.execute(
+        "select m.id, a.name, f.kind, f.bytes, f.text from messages m join attachments a"
+        " on a.message = m.id join files f on f.sha256 = a.sha256 where m.conversation = ?"
+        " order by a.message, a.place, a.id",
+        (conversation,),
+    )
+    for message, *file in rows:
+        found[message].append(ChatFile(*file))
+    return found
 
 
 def _parents_first(nodes: Sequence[Node]) -> Iterator[Node]:

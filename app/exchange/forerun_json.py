@@ -6,15 +6,25 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from app.attachments.stored import MOST_FILES
 from app.exchange.fields import items, key, seconds, table, text
 from app.exchange.format import Format, Records
-from app.exchange.tree import ChatTree, FoundChat, FoundMessage, Role, SkippedError
+from app.exchange.tree import (
+    ChatFile,
+    ChatTree,
+    FoundChat,
+    FoundMessage,
+    Node,
+    Role,
+    SkippedError,
+)
 from app.exchange.wire_check import sound_tokens
 from engine.data.documents import compact_json
 from engine.data.errors import BadOptionError
 
 FORMAT_NAME = "forerun-chats"
 VERSION = 1
+_LONGEST_KIND = 40
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
 
 HEAD = f'{{"format":"{FORMAT_NAME}","version":{VERSION},"chats":[\n'
@@ -32,9 +42,17 @@ def chat_json(chat: ChatTree) -> str:
             "updated": chat.updated,
             "current": chat.current,
             "details": chat.details,
-            "messages": [asdict(node) for node in chat.nodes],
+            "messages": [_node_json(node) for node in chat.nodes],
         }
     )
+
+
+def _node_json(node: Node) -> dict[str, Any]:
+    """Few messages have files, so that those without say nothing of them."""
+    content = asdict(node)
+    if not node.files:
+        del content["files"]
+    return content
 
 
 def _matches(record: Mapping[str, Any]) -> bool:
@@ -83,7 +101,15 @@ def _message(message: dict[str, Any]) -> FoundMessage:
         model=text(message.get("model")),
         tokens=sound_tokens(items(message.get("tokens")), content, details),
         details=details,
+        files=[_file(table(one)) for one in items(message.get("files"))[:MOST_FILES]],
     )
+
+
+def _file(file: dict[str, Any]) -> ChatFile:
+    size: Any = file.get("bytes")
+    known = type(size) is int and 0 <= size < 2**53
+    kind = text(file.get("kind"))[:_LONGEST_KIND]
+    return ChatFile(text(file.get("name")), kind, int(size) if known else 0, text(file.get("text")))
 
 
 FORMAT = Format("Forerun", "a JSON export of Forerun", _matches, _read, _chats)

@@ -68,6 +68,8 @@ def _message(node: Node) -> Iterator[str]:
     yield f"## {_HEADINGS[node.role]}"
     if node.reasoning:
         yield f"<details>\n<summary>Thoughts</summary>\n\n{node.reasoning.strip()}\n\n</details>"
+    if node.files:
+        yield f"Files: {', '.join(file.name for file in node.files)}"
     if node.content:
         yield node.content.strip()
 

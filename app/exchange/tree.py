@@ -29,6 +29,16 @@ class SkippedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class ChatFile:
+    """What was attached to a message. bytes: of the file, of which only the text is kept."""
+
+    name: str
+    kind: str
+    bytes: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class FoundMessage:
     """key, parent: ids of the program that wrote it. kept: False for what a reader never saw."""
 
@@ -42,6 +52,7 @@ class FoundMessage:
     tokens: Sequence[WireToken] = ()
     details: dict[str, Any] = field(default_factory=dict)
     kept: bool = True
+    files: Sequence[ChatFile] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,7 @@ class Node:
     model: str = ""
     tokens: Sequence[WireToken] = ()
     details: dict[str, Any] = field(default_factory=dict)
+    files: Sequence[ChatFile] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +127,7 @@ def grown(chat: FoundChat) -> ChatTree:
             model=message.model,
             tokens=message.tokens,
             details=message.details,
+            files=message.files,
         )
         for message in kept
     )
@@ -133,9 +146,15 @@ def check_sizes(chat: FoundChat) -> None:
     """SkippedError for a chat that is larger than any that is written here."""
     if len(chat.messages) > MOST_MESSAGES:
         raise SkippedError(f"it has {len(chat.messages):,} messages; {MOST_MESSAGES:,} can be kept")
-    longest = max((len(one.content) + len(one.reasoning) for one in chat.messages), default=0)
+    longest = max(map(_length, chat.messages), default=0)
     if longest > LONGEST_MESSAGE:
         raise SkippedError(f"a message has {longest:,} characters; {LONGEST_MESSAGE:,} can be kept")
+
+
+def _length(message: FoundMessage) -> int:
+    """Characters of its longest part."""
+    files = (len(file.text) for file in message.files)
+    return max(len(message.content) + len(message.reasoning), *files, 0)
 
 
 def _check_circles(messages: Sequence[FoundMessage], by_key: Mapping[str, FoundMessage]) -> None:

@@ -6,11 +6,13 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.attachments.reading import ReadFile
 from app.conversations import Conversations
 from app.exchange.exporting import file_name
 from app.exchange.importing import FoundFile, read_chats
@@ -278,3 +280,39 @@ def test_a_newer_form_is_refused() -> None:
     content = b'{"format": "forerun-chats", "version": 2, "chats": []}'
     with pytest.raises(BadOptionError, match="newer Forerun"):
         read_chats(io.BytesIO(content), "new.json")
+
+
+def test_files_of_a_message_go_out_and_come_back(store: Conversations) -> None:
+    chat = store.create("read this").id
+    message = store.add_user(chat, "read this")
+    store.keep_file(ReadFile("ab" * 32, "notes.pdf", "pdf", 1234, "the sky is green"))
+    store.attach(message, [("ab" * 32, "notes.pdf")])
+    exported = json_of(store)
+    files = json.loads(exported)["chats"][0]["messages"][0]["files"]
+    assert files == [
+        {"name": "notes.pdf", "kind": "pdf", "bytes": 1234, "text": "the sky is green"}
+    ]
+    _, markdown = Exchange(store, lambda: None).give(chat, "markdown")
+    assert "Files: notes.pdf\n\nread this" in "".join(markdown)
+    store.set_deleted(chat, True)
+    take(store, exported.encode())
+    (found,) = store.find()
+    (kept,) = store.attachments(store.messages(found.id)[0].id)
+    assert (kept.name, kept.kind, kept.bytes, kept.text) == (
+        *("notes.pdf", "pdf", 1234, "the sky is green"),
+    )
+    assert json_of(store) == exported
+
+
+def test_files_of_an_export_are_checked(store: Conversations) -> None:
+    """Whatever a file says of itself, it is known by its text alone."""
+    content = json.loads((FILES / "forerun.json").read_bytes())
+    message = content["chats"][0]["messages"][1]
+    odd: list[Any] = [7, {"name": "../x\u202e", "bytes": -1, "text": "a", "sha256": "ab"}]
+    message["files"] = odd + [{"text": str(number)} for number in range(20)]
+    take(store, json.dumps(content).encode())
+    (chat,) = store.find()
+    kept = store.attachments(store.messages(chat.id)[0].id)
+    assert len(kept) == 10
+    assert kept[1].text == "a" and kept[1].bytes == 0 and "/" not in kept[1].name
+    assert kept[1].sha256 == sha256(b"a").hexdigest()
