@@ -11,7 +11,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_a_runway_while_a_reply_is_written(page: Page) -> None:
-    send(page, "long hello")
+    send(page, "tell me slowly, 2000 tokens of it")
     expect(page.locator(".runway span").first).to_be_visible()
     fates = page.locator(".runway span").evaluate_all("all => all.map((one) => one.className)")
     assert set(fates) <= {"kept", "fell", "target"}
